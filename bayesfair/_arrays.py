@@ -1,17 +1,17 @@
-"""Arrays, of NumPy and JAX alike: what several rooms do with them."""
+"""Common operations on arrays of NumPy and JAX."""
 
 import numpy as np
 
-WRITTEN_OUT = 32  # longest axis that `inner_sum` writes out; beyond it compilation takes longer and the gain shrinks
+WRITTEN_OUT = 32  # longest axis that `inner_sum` unrolls; beyond it compilation takes longer and the gain shrinks
 
-# Rows of a table that are worked on together in NumPy: with four times as many a processor's caches overflow.
+# Rows of a table that are processed together in NumPy: four times as many overflow a processor's caches.
 BLOCK = 2**14
-MANY = 100_000  # rows from which on the sampler starts from a part of them, and saves what it can
-ALIGNED = 64  # bytes at whose multiples an array begins that JAX takes over as it is
+MANY = 100_000  # rows above which the sampler starts from a part of them and saves memory
+ALIGNED = 64  # JAX takes over arrays without a copy if they begin at a multiple of so many bytes
 
 
 def aligned_empty(shape, dtype=np.float32):
-    """A NumPy array that `jax.device_put` does not copy on a CPU; leave it alone from then on."""
+    """A NumPy array that `jax.device_put` does not copy on a CPU; do not change it afterwards."""
     n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
     memory = np.empty(n_bytes + ALIGNED, np.uint8)
     first = -memory.ctypes.data % ALIGNED
@@ -19,12 +19,12 @@ def aligned_empty(shape, dtype=np.float32):
 
 
 def is_aligned(array):
-    """Does `jax.device_put` take it over on a CPU?"""
+    """Does `jax.device_put` take it over on a CPU without a copy?"""
     return array.ctypes.data % ALIGNED == 0 and array.flags.c_contiguous
 
 
 def row_blocks(n_rows, size=None):
-    """Slices of `size` rows each, BLOCK unless given: temporary arrays are of their size and not of the table's."""
+    """Slices of `size` rows each, by default BLOCK: temporary arrays have their size and not the table's."""
     size = size or BLOCK
     return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
 
@@ -38,8 +38,8 @@ def namespace(*arrays):
 def inner_sum(terms, axis=-1):
     """Sum over an inner axis, usually short: features, or the slots of a fairlet.
 
-    Written out term by term for JAX: XLA's reduction over a short inner axis does not vectorise on CPUs and keeps what
-    it could fuse with apart, which costs tenfold.
+    For JAX it is unrolled: XLA's reduction over a short inner axis does not vectorise on CPUs and prevents fusion,
+    which costs tenfold.
     """
     if isinstance(terms, np.ndarray) or not 0 < terms.shape[axis] <= WRITTEN_OUT:
         return terms.sum(axis)
@@ -48,22 +48,24 @@ def inner_sum(terms, axis=-1):
 
 
 def on_device(values, dtype=None):
-    """Values of NumPy, or numbers, as an array of JAX: `jnp.asarray` compiles a program for every shape of them."""
+    """NumPy values or numbers as a JAX array, without compiling: `jnp.asarray` compiles a program for every shape."""
     import jax
 
     return jax.device_put(np.asarray(values, dtype))
 
 
 def stack(trees):
-    """Trees of arrays (states of single runs, chains, replicas) as one whose arrays have a leading axis, on the host:
-    nothing is compiled for it."""
+    """Join trees of arrays (states of runs, chains, replicas) along a new leading axis, on the host.
+
+    Nothing is compiled.
+    """
     import jax
 
     return jax.tree.map(lambda *leaves: np.stack(leaves), *jax.device_get(trees))
 
 
 def unstack(tree):
-    """The list of trees that `stack` made one of."""
+    """Split a tree into the list that `stack` joined."""
     import jax
 
     leaves, structure = jax.tree.flatten(jax.device_get(tree))
@@ -71,10 +73,10 @@ def unstack(tree):
 
 
 def cluster_sums(X, labels, n_clusters, weight=None):
-    """Sums, weighted if given, of the rows of every cluster (K, d), added up row by row whatever the blocks."""
+    """Sums (K, d), weighted if given, of the rows of every cluster, added row by row whatever the blocks."""
     sums, every = np.zeros((X.shape[1], n_clusters)), np.arange(n_clusters)
     for rows in row_blocks(len(X), max(BLOCK, 8 * n_clusters)):
-        own = np.concatenate([every, labels[rows]])  # what was summed before comes first
+        own = np.concatenate([every, labels[rows]])  # earlier sums come first
         for at, column in enumerate(X[rows].T):
             weighted = column if weight is None else weight[rows] * column
             sums[at] = np.bincount(own, np.concatenate([sums[at], weighted]))
@@ -82,15 +84,17 @@ def cluster_sums(X, labels, n_clusters, weight=None):
 
 
 def code_masses(code, n_codes, weight=None):
-    """How many rows there are of every code in [n_codes], or what they weigh, block by block: `np.bincount` makes an int64
-    copy of all codes."""
+    """Number or weight of the rows with every code in [n_codes], block by block.
+
+    `np.bincount` alone makes an int64 copy of all codes.
+    """
     blocks = row_blocks(len(code))
     held = (np.bincount(code[rows], None if weight is None else weight[rows], n_codes) for rows in blocks)
     return sum(held, np.zeros(n_codes, int if weight is None else float))
 
 
 def cell_masses(labels, code, shape, weight=None):
-    """How many rows of every code are in every cluster, or what they weigh, of `shape` (clusters, codes); by blocks too."""
+    """Number or weight of the rows of every code in every cluster, of `shape` (clusters, codes), block by block."""
     held = np.zeros(shape, int if weight is None else float)
     for rows in row_blocks(len(code), max(BLOCK, held.size)):
         cells = np.ravel_multi_index((labels[rows], code[rows]), shape)
@@ -99,18 +103,20 @@ def cell_masses(labels, code, shape, weight=None):
 
 
 def power_of_two(number):
-    """The least one that is not below this whole number, at least 1."""
+    """The least power of two that is at least this whole number, at least 1."""
     return 1 << int(number - 1).bit_length()
 
 
 def row_numbers(n_rows):
-    """0 to n_rows - 1, in the smallest type that has room for them."""
+    """0 to n_rows - 1, in the smallest integer type that holds them."""
     return np.arange(n_rows, dtype=np.min_scalar_type(n_rows))
 
 
 def distinct_places(points, most):
-    """Places of up to `most` rows that differ, fewer only where there are no more; `points(part)`: a slice of them (n, d). The
-    first ones tell, unless they repeat."""
+    """Positions of up to `most` distinct rows, fewer only if there are no more.
+
+    `points(part)`: a slice of the rows (n, d). Only the first rows are read, unless they repeat.
+    """
     for part in (slice(max(1000, 10 * most)), slice(None)):
         first = np.unique(points(part), axis=0, return_index=True)[1]
         if len(first) >= most:

@@ -1,4 +1,4 @@
-"""Errors that say the argument, the rule, the value and the remedy; checks that every room shares."""
+"""Errors that state the argument, the rule, the value and the remedy; checks that all rooms share."""
 
 import math
 import re
@@ -14,20 +14,22 @@ import numpy as np
 
 from bayesfair._arrays import row_blocks
 
-MOST_OF_VALUE, MOST_OF_SENTENCE = 80, 240  # letters that a message shows
-CONTAINER = re.compile(r"[\w.]*(\[.*\]|\(.*\)|\{.*\}|<.*>)$|[^\n]*\n", re.DOTALL)  # the text of one
-LARGEST_WEIGHT = 1e15  # of all rows together: squares are finite in float32
+MOST_OF_VALUE, MOST_OF_SENTENCE = 80, 240  # letters of a value that a message shows
+CONTAINER = re.compile(r"[\w.]*(\[.*\]|\(.*\)|\{.*\}|<.*>)$|[^\n]*\n", re.DOTALL)  # the text of a container
+LARGEST_WEIGHT = 1e15  # of all rows together: squares stay finite in float32
 PACKAGE = str(Path(__file__).parent)
 
 
 def message(argument, rule, value, remedy):
-    """The one shape of an error: "`argument` must rule, got value. Remedy." A long value is shortened: it may be a whole
-    table, and personal data."""
+    """The form of an error: "`argument` must rule, got value. Remedy."
+
+    A long value is shortened: it may be a whole table, and personal data.
+    """
     return f"`{argument}` must {rule}, got {_shortened(value)}. {remedy}"
 
 
 def _shortened(value):
-    """A value of 80 letters at most, a sentence or a name of 240 at most: its beginning and its end."""
+    """At most 80 letters of a value, or 240 of a sentence or a name: its beginning and its end."""
     text = str(value)
     most = MOST_OF_SENTENCE if isinstance(value, str) and not CONTAINER.match(text) else MOST_OF_VALUE
     end = most // 4
@@ -39,27 +41,27 @@ class Interrupted(RuntimeWarning):
 
 
 def tell(text, category=UserWarning):
-    """A warning at the first line of code that is not the package's own."""
+    """Issue a warning at the first line of code outside the package."""
     warnings.warn(text, category, skip_file_prefixes=(PACKAGE,))
 
 
 def attempt(what, compute):
-    """`compute()`; where that fails, None and a warning that `what` is missing: after sampling no error loses the draws."""
+    """`compute()`; if it fails, None and a warning that `what` is missing: after sampling no error may lose the draws."""
     try:
         return compute()
-    except Warning:  # which the user has made an error
+    except Warning:  # that the user turned into an error
         raise
     except Exception as error:
         tell(
             f"{what} could not be computed: {type(error).__name__}: {error}. It is missing, but no draw is lost. Remedy: save "
-            "the posterior, and compute from it what you need.",
+            "the posterior, and compute what you need from it.",
             RuntimeWarning,
         )
         return None
 
 
 class Number(NamedTuple):
-    """Which numbers may be passed: whole ones or all finite ones, from `least` (or only `above` it) to `most`."""
+    """Allowed numbers: whole ones or all finite ones, from `least` (or only `above` it) to `most`."""
 
     whole: bool
     least: float = -math.inf
@@ -76,7 +78,7 @@ class Number(NamedTuple):
         )
 
     def knows(self, value):
-        """Is the value a number of this kind, in the range or not?"""
+        """Is the value a number of this kind, whether or not in the range?"""
         return isinstance(value, Integral if self.whole else Real) and not isinstance(value, (bool, np.bool_))
 
     def holds(self, value):
@@ -85,7 +87,7 @@ class Number(NamedTuple):
         return (self.whole or math.isfinite(value)) and not (self.above and value == self.least)
 
     def check(self, argument, value, remedy):
-        """`value` as an int or a float; TypeError for what is no such number, ValueError for one outside the range."""
+        """`value` as an int or a float; a TypeError for other kinds, a ValueError outside the range."""
         if not self.knows(value):
             raise TypeError(message(argument, f"be {self}", repr(value), remedy))
         if not self.holds(value):
@@ -94,17 +96,17 @@ class Number(NamedTuple):
 
 
 def check_integer(argument, value, *, minimum=1, maximum=math.inf, remedy="Pass a whole number in that range."):
-    """`value` as an int in [minimum, maximum]; TypeError for other types, ValueError outside the range."""
+    """`value` as an int in [minimum, maximum]; a TypeError for other types, a ValueError outside the range."""
     return Number(True, minimum, maximum).check(argument, value, remedy)
 
 
 def check_number(argument, value, *, minimum=None, remedy="Pass a finite number in that range."):
-    """`value` as a finite float, at least `minimum` or else above zero; TypeError for other types, ValueError outside."""
+    """`value` as a finite float, at least `minimum` or else above zero; a TypeError for other types, a ValueError outside."""
     return Number(False, minimum or 0, above=minimum is None).check(argument, value, remedy)
 
 
 def refuse_unread(estimator, *names, where, why="It has no effect there."):
-    """ValueError for parameters that are not their defaults `where` other settings leave no room for them, and `why`."""
+    """Raise a ValueError for parameters other than their defaults that have no effect; `where` and `why` give the reason."""
     known = signature(type(estimator)).parameters
     for name in names:
         value, default = getattr(estimator, name), known[name].default if name in known else None
@@ -113,21 +115,21 @@ def refuse_unread(estimator, *names, where, why="It has no effect there."):
 
 
 def warn_of_no_numbers(estimator, n_columns):
-    """Says that `covariance_type` is of columns of numbers, where there are none and it was given."""
+    """Warn if `covariance_type` was given for a table without numeric columns."""
     if n_columns == 0 and estimator.covariance_type != "isotropic":
-        what = "`covariance_type` has no effect without columns of numbers"
+        what = "`covariance_type` has no effect without numeric columns"
         tell(f"{type(estimator).__name__}: {what}. Remedy: leave it out.")
 
 
 def random_state_of(random_state):
-    """The `numpy.random.RandomState` that a seed stands for. ValueError for what is none."""
-    from sklearn.utils import check_random_state  # late: summaries do without scikit-learn
+    """The `numpy.random.RandomState` for a seed; raises a ValueError for anything else."""
+    from sklearn.utils import check_random_state  # imported late: summaries do not need scikit-learn
 
     return _seeded(check_random_state, "random_state", random_state)
 
 
 def generator_of(seed, argument="random_state"):
-    """The `numpy.random.Generator` that a seed stands for. ValueError for what is none."""
+    """The `numpy.random.Generator` for a seed; raises a ValueError for anything else."""
     return _seeded(np.random.default_rng, argument, seed)
 
 
@@ -143,7 +145,7 @@ def _seeded(make, argument, seed):
 
 
 def check_same_length(argument, length, other, other_length):
-    """ValueError where two arguments do not describe the same observations."""
+    """Raise a ValueError if two arguments have different numbers of rows."""
     if length != other_length:
         raise ValueError(
             message(
@@ -167,13 +169,13 @@ def check_weights(sample_weight, n_obs, X=None, *, argument="sample_weight"):
         return np.ones(n_obs)
     check_same_index(argument, sample_weight, "X", X)
     check_in_memory(argument, sample_weight)
-    remedy = "A weight says how many rows a row stands for; 0 leaves it out."
+    remedy = "A weight is the number of rows that a row stands for; 0 drops it."
     try:
         weight = np.array(sample_weight, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise TypeError(message(argument, "hold numbers only", f"entries that are not ({error})", remedy)) from error
     if weight.ndim != 1:
-        # scikit-learn's own checks of estimators look for the last words.
+        # scikit-learn's checks of estimators expect the last words.
         raise ValueError(message(argument, "have one dimension", f"{weight.ndim}", "Sample weights must be 1D array."))
     check_same_length(argument, len(weight), "X", n_obs)
     bad = ~(np.isfinite(weight) & (weight >= 0))
@@ -191,7 +193,7 @@ def check_weights(sample_weight, n_obs, X=None, *, argument="sample_weight"):
 
 
 def row_names(X):
-    """The index of a pandas object (N,), None where it only counts rows from 0, as where there is none."""
+    """The index of a pandas object (N,); None if it only counts rows from 0, or if there is none."""
     index = getattr(X, "index", None)
     if not hasattr(index, "equals"):
         return None
@@ -200,42 +202,42 @@ def row_names(X):
 
 
 def node_names(argument, names):
-    """Names of rows (N,) as a list. ValueError where two rows share one: a graph would make one node of both."""
+    """Names of rows (N,) as a list; raises a ValueError if two rows share one: a graph would merge them."""
     names = names.tolist()
     name, times = Counter(names).most_common(1)[0]
     if times > 1:
-        remedy = "Give them other names: the nodes of a graph have one each."
+        remedy = "Rename them: the nodes of a graph need unique names."
         raise ValueError(message(argument, "name each row once", f"{name!r} {times} times", remedy))
     return names
 
 
 def check_same_index(argument, value, other, other_value):
-    """ValueError where both are pandas objects and their row indexes differ: matched by position they would mix up rows."""
+    """Raise a ValueError if both are pandas objects with different row indexes: by position rows would be mixed up."""
     index, wanted = (getattr(part, "index", None) for part in (value, other_value))
     if (
         not (hasattr(index, "equals") and hasattr(wanted, "equals"))
         or len(index) != len(wanted)
         or index.equals(wanted)
     ):
-        return  # lengths that differ are another check's affair
+        return  # another check compares lengths
     begins = [", ".join(map(repr, part[:3].tolist())) for part in (index, wanted)]
-    got = f"one that begins with {begins[0]} where that of `{other}` begins with {begins[1]}"
-    remedy = f"Pass {argument}.loc[{other}.index], or {argument}.to_numpy() where rows do match by position."
+    got = f"one that begins with {begins[0]} but that of `{other}` begins with {begins[1]}"
+    remedy = f"Pass {argument}.loc[{other}.index], or {argument}.to_numpy() if rows match by position."
     raise ValueError(message(argument, f"have the row index of `{other}`", got, remedy))
 
 
 def place(names, column):
-    """A column as messages name it: its name in quotes, or its position where the table has no names."""
+    """A column in messages: its name in quotes, or its position if the table has no names."""
     return column if names is None else repr(str(names[column]))
 
 
 def check_in_memory(argument, table):
-    """TypeError for a polars LazyFrame, which is a plan and not yet a table, and for a sparse matrix; ValueError for a masked
-    array that hides entries: NumPy would hand out what is under the mask."""
+    """Raise a TypeError for a polars LazyFrame or a sparse matrix, and a ValueError for a masked array.
+
+    A LazyFrame is not yet a table, and NumPy would return what is under the mask.
+    """
     if np.ma.is_masked(table):
-        remedy = (
-            f"Pass {argument}.filled(np.nan) where NaN is allowed; otherwise impute those entries or drop their rows."
-        )
+        remedy = f"Pass {argument}.filled(np.nan) if NaN is allowed; otherwise impute those entries or drop their rows."
         got = f"a masked array that hides {np.ma.count_masked(table)}"
         raise ValueError(message(argument, "show all its entries", got, remedy))
     if type(table).__name__ == "LazyFrame":
@@ -259,7 +261,7 @@ def column_names(X, *, argument="X"):
     kinds = {type(name).__name__ for name in names}
     if len(kinds) > 1 and "str" in kinds:
         remedy = f"Rename them: {argument}.columns = {argument}.columns.astype(str)."
-        raise TypeError(message(argument, "name its columns by text alone", ", ".join(sorted(kinds)), remedy))
+        raise TypeError(message(argument, "name all its columns by text", ", ".join(sorted(kinds)), remedy))
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
         bad = f"columns that share the name {', '.join(map(repr, twice))}"
@@ -285,7 +287,7 @@ def check_columns(X, *, argument="X", only=None):
 
 
 def _check_shape(table, argument):
-    # The words of the remedies are those that scikit-learn's own checks of estimators look for.
+    # The remedies have the words that scikit-learn's checks of estimators expect.
     if len(table.shape) != 2:
         remedy = f"Reshape your data: {argument}.reshape(-1, 1) makes a table of a single feature."
         raise ValueError(message(argument, "be a table of two dimensions", f"{len(table.shape)}", remedy))
@@ -302,8 +304,7 @@ def _check_shape(table, argument):
 
 
 def _doubtful_columns(table, names):
-    """(position, values) of the columns of a data frame, or of an array (N, d), whose type does not say that they hold
-    numbers."""
+    """(position, values) of the columns, of a data frame or an array (N, d), that may not hold numbers by their type."""
     if names is None:
         return () if table.dtype.kind in "biufc" else enumerate(table.T)
     series = ((j, table[name]) for j, name in enumerate(names))
@@ -319,7 +320,7 @@ def _array_of(X, argument):
 
 
 def _holds_numbers(dtype):
-    """pandas and polars alike."""
+    """Do columns of this dtype hold numbers? For pandas and polars."""
     if hasattr(dtype, "is_numeric"):
         return dtype.is_numeric() or str(dtype) == "Boolean"
     return getattr(dtype, "kind", "O") in "biufc"
@@ -340,12 +341,12 @@ def _check_numbers(values, argument, where):
 
 
 def is_date(value):
-    """A date, time, duration or pandas' Period as an object."""
+    """Is it a date, time, duration or pandas' Period, as an object?"""
     return isinstance(value, (date, time, timedelta, np.datetime64, np.timedelta64)) or type(value).__name__ == "Period"
 
 
 def _why_no_number(value):
-    """What `float` says against a value, None where it takes it; a missing value is another check's affair."""
+    """The error that `float` raises for a value, or None; missing values are left to another check."""
     try:
         np.asarray([value], dtype=object).astype(np.float64)
     except (TypeError, ValueError) as error:
@@ -354,7 +355,7 @@ def _why_no_number(value):
 
 
 def check_finite(array, names=None, *, argument="X", allow_nan=False):
-    """ValueError where entries of an array (N, d) are infinite, or NaN unless `allow_nan`; names row and column."""
+    """Raise a ValueError, with row and column, for infinite entries of an array (N, d), and for NaN unless `allow_nan`."""
     is_bad = np.isinf if allow_nan else (lambda part: ~np.isfinite(part))
     n_bad = [np.count_nonzero(is_bad(array[rows])) for rows in row_blocks(len(array))]
     if any(n_bad):
@@ -384,9 +385,9 @@ def _as_numbers(X, argument, dtypes):
     try:
         if isinstance(X, np.ndarray) and X.dtype in dtypes:
             return X
-        if hasattr(X, "iloc"):  # pandas: its own types have a missing value that NumPy does not know
+        if hasattr(X, "iloc"):  # pandas: its own types have a missing value that NumPy lacks
             return X.to_numpy(dtype=dtypes[0], na_value=np.nan)
         return np.asarray(X, dtype=dtypes[0])
     except (TypeError, ValueError) as error:
-        remedy = "Encode or drop what is not numeric."
+        remedy = "Encode or drop the columns that are not numeric."
         raise TypeError(message(argument, "hold numbers only", f"entries that are not ({error})", remedy)) from error

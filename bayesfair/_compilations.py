@@ -1,4 +1,4 @@
-"""What XLA compiles, counted: a fit whose data are arguments and not constants compiles nothing a second time."""
+"""Counts XLA's compilations: a second fit compiles nothing if data are arguments and not constants."""
 
 from contextlib import contextmanager
 
@@ -7,7 +7,7 @@ COMPILED = "/jax/core/compile/backend_compile_duration"
 
 @contextmanager
 def compilations():
-    """The names of the programs that are compiled within the block, a list that grows.
+    """A growing list of the names of programs that are compiled within the block.
 
     >>> import jax
     >>> with compilations() as compiled:

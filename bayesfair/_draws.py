@@ -1,4 +1,4 @@
-"""What every sampler leaves behind, as plain NumPy arrays, and what each of its scalars is."""
+"""The output of every sampler as plain NumPy arrays, and the kind of each of its scalars."""
 
 from typing import NamedTuple
 
@@ -31,16 +31,20 @@ class Statistic(NamedTuple):
 
 
 class FairletDraws(NamedTuple):
-    """The fairlet of every row in the smallest integer type that holds them all, in the draws of these numbers, counted from
-    the first of the run on; None where they are all draws."""
+    """The fairlet of every row, in the smallest integer type that holds them, in some draws.
+
+    The draws are numbered from the first of the run; None means all.
+    """
 
     fairlet: Int[np.ndarray, "chains kept obs"]
     number: Int[np.ndarray, " kept"] | None
 
 
 class Draws(NamedTuple):
-    """Draws of all chains: labels in the smallest integer type that holds K, scalars by name, and what each of them is;
-    fairlets where they are kept."""
+    """Draws of all chains: labels in the smallest integer type that holds K, and scalars by name with their kinds.
+
+    And fairlets, if they are kept.
+    """
 
     labels: Int[np.ndarray, "chains draws obs"]
     scalars: dict[str, Float[np.ndarray, "chains draws"]]
@@ -49,7 +53,7 @@ class Draws(NamedTuple):
 
 
 def concatenate(parts: list) -> Draws:
-    """The `Draws` of consecutive chunks as one run."""
+    """Join the `Draws` of consecutive chunks."""
     scalars = {name: np.concatenate([part.scalars[name] for part in parts], axis=1) for name in parts[0].scalars}
     labels, fairlets = np.concatenate([part.labels for part in parts], axis=1), parts[0].fairlets
     if fairlets is not None:

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written beside their place, and put there when they are complete and on disk."""
+"""Files that are whole or absent: written beside their place, and moved there when they are complete and on disk."""
 
 import glob
 import os
@@ -12,12 +12,12 @@ import bayesfair
 from bayesfair._check import message
 
 COLUMNAR = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather"}  # endings of tables
-ROOT_OF_STORE = "zarr.json"  # a file of the folder, which every commit replaces
-_NAME_SHOWN = 32  # letters of a file's name in that of its temporary file: names of files are limited in length
+ROOT_OF_STORE = "zarr.json"  # a file of the folder that every commit replaces
+_NAME_SHOWN = 32  # letters of a file's name in its temporary file's name, whose length is limited
 
 
 def is_store(path):
-    """Whether there is a stored run at `path`."""
+    """Is there a stored run at `path`?"""
     return os.path.isfile(os.path.join(path, ROOT_OF_STORE))
 
 
@@ -38,9 +38,9 @@ def check_destination(path):
         mode = path.stat().st_mode
     except FileNotFoundError:
         mode = stat.S_IFREG
-    except (OSError, ValueError) as error:  # a name that is too long, or no name at all
+    except (OSError, ValueError) as error:  # a name that is too long or invalid
         raise unwritable(path, error) from error
-    if stat.S_ISDIR(mode) and not is_store(path):  # a stored run is replaced, or refused, as a file is
+    if stat.S_ISDIR(mode) and not is_store(path):  # a stored run is replaced or refused like a file
         remedy = f"Name a file in it, such as {os.fspath(path / 'run.nc')!r}."
         raise IsADirectoryError(message("path", "name a file", f"the folder {os.fspath(path)!r}", remedy))
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
@@ -80,7 +80,7 @@ def write_whole(parts, path):
 
 
 def beside(path):
-    """A name for what is to become `path`: in its folder, and nobody's yet."""
+    """An unused name in the folder of `path` for a file that will become `path`."""
     return path.with_name(f"{_temporary_prefix(path)}{secrets.token_hex(4)}.part")
 
 
@@ -89,20 +89,20 @@ def _temporary_prefix(path):
 
 
 def unwritable(path, error):
-    """An error of the type of `error`, where it is an OSError, with the user's path instead of a temporary name."""
+    """An error of the type of `error`, if it is an OSError, with the user's path instead of a temporary name."""
     kind = type(error) if isinstance(error, OSError) else ValueError
     reason = getattr(error, "strerror", None) or str(error)
-    remedy = "An earlier file there is as it was, and nothing in memory is lost: make room or choose another place."
+    remedy = "An earlier file there is unchanged, and nothing in memory is lost. Make room or choose another place."
     return kind(message("path", "be a file that can be written", f"{os.fspath(path)!r} ({reason})", remedy))
 
 
 def warn_of_leftovers(path):
-    """Warn of what writes to `path` that were killed have left."""
+    """Warn of files left by killed writes to `path`."""
     path = Path(path)
     leftovers = sorted(path.parent.glob(f"{glob.escape(_temporary_prefix(path))}*.part"))
     if leftovers:
         warnings.warn(
-            f"Beside {os.fspath(path)!r} lie parts of files whose writing was cut off: {', '.join(map(str, leftovers))}. "
+            f"Beside {os.fspath(path)!r} are parts of files whose writing was cut off: {', '.join(map(str, leftovers))}. "
             "Delete them, unless another process is saving there now.",
             stacklevel=2,
             skip_file_prefixes=tuple(bayesfair.__path__),

@@ -1,15 +1,15 @@
-"""How a table that was clustered holds categories, and how it was scaled before, by the settings of the run."""
+"""Categories of a table that was clustered, and its scaling, by the settings of the run."""
 
 
 def levels_of(settings):
-    """Names of the levels of every column that holds their codes, as a mixture's table does: {column: (level 0, ...)}."""
+    """Names of the levels of every column of codes, as in a mixture's table: {column: (level 0, ...)}."""
     names = _names(settings)
     columns = zip(names.get("categorical", ()), names.get("levels", ()))
     return {name: tuple(map(str, levels)) for name, levels in columns}
 
 
 def indicators_of(settings):
-    """Names of the columns that are 0 but for rows of one level, as in the table of the Gibbs posterior."""
+    """Names of the indicator columns, which are 0 except for rows of one level, as in the table of the Gibbs posterior."""
     mixed = _names(settings).get("mixed") or {}
     return frozenset(mixed["names"][mixed["n_numbers"] :]) if mixed.get("where") else frozenset()
 
@@ -20,6 +20,6 @@ def _names(settings):
 
 
 def units_of(settings):
-    """The scaling that columns had before the run, {column: (mean, standard deviation)}: what a scaler took out of them."""
+    """The scaling of columns before the run, {column: (mean, standard deviation)}, which a scaler removed."""
     scaling = _names(settings).get("scaling") or {"mean": {}, "deviation": {}}
     return {name: (mean, scaling["deviation"][name]) for name, mean in scaling["mean"].items()}

@@ -1,4 +1,4 @@
-"""Classes of libraries that are loaded when they are needed, by the names that annotations have for them."""
+"""Classes of libraries that are loaded when needed, under the names that annotations use."""
 
 from typing import TYPE_CHECKING, Any
 

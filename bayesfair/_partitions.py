@@ -1,5 +1,4 @@
-"""Partitions as labels: their contingency tables with each other, how far apart they are, and those that a table of members
-is. What several rooms ask."""
+"""Partitions as labels: contingency tables, distances, and partitions given as tables of members."""
 
 from typing import Literal
 
@@ -45,7 +44,7 @@ def partition_distance(
     [0.0, 2.0]
     """
     if metric not in ("vi", "binder"):
-        raise ValueError(message("metric", "be 'vi' or 'binder'", repr(metric), "Use 'vi' where in doubt."))
+        raise ValueError(message("metric", "be 'vi' or 'binder'", repr(metric), "Use 'vi' if in doubt."))
     labels, partition = np.asarray(labels), np.asarray(partition)
     tables = tables_with(labels, partition, int(partition.max()) + 1, int(labels.max()) + 1) / len(partition)
     joint, ours, theirs = tables.reshape(len(labels), -1), tables.sum(axis=1), tables.sum(axis=2)
@@ -55,14 +54,14 @@ def partition_distance(
 
 
 def tables_with(labels, reference, n_rows, n_clusters):
-    """Contingency tables (draws, n_rows, n_clusters): [t, k, l] counts class k of `reference` (obs,), l of draw t."""
+    """Contingency tables (draws, n_rows, n_clusters): [t, k, l] counts class k of `reference` (obs,) in cluster l of draw t."""
     offset = reference.astype(np.intp) * n_clusters
     counts = [np.bincount(offset + draw, minlength=n_rows * n_clusters) for draw in labels]
     return np.stack(counts).reshape(len(labels), n_rows, n_clusters)
 
 
 def parts_of(members, n_obs):
-    """The part of each observation (obs,), its row in a table `members` (parts, slots), `n_obs` where a slot is empty."""
+    """The part of each row (obs,): its row in a table `members` (parts, slots), in which `n_obs` marks an empty slot."""
     part = np.empty(n_obs + 1, np.int32)
     part[members] = np.arange(len(members), dtype=np.int32)[:, None]
     return part[:-1]

@@ -1,8 +1,8 @@
-"""Shares as people read them."""
+"""Shares in percent for readers."""
 
 
 def percent(share):
-    """A share in whole percent; what is not none or all of it is never told to be."""
+    """A share in whole percent; only 0 and 1 are shown as 0% and 100%."""
     text = f"{share:.0%}"
     if share < 1 and text == "100%":
         return "over 99%"

@@ -7,8 +7,10 @@ BAR = "{{l_bar}}{{bar}}| {{elapsed}} so far, {} {{remaining}} left"
 
 
 def progress(total, description, show, *, at_most=False):
-    """A context whose `update(n)` moves a bar on from `n`; its `total`, None where nobody knows it, may be set again on the
-    way. `at_most`: the work may end before the total, and so may the time."""
+    """A context whose `update(n)` advances a bar by `n`; its `total`, None if unknown, may be changed on the way.
+
+    `at_most`: the work may end before the total, and so may the time.
+    """
     if not show:
         return nullcontext(SimpleNamespace(update=lambda n: None, n=0, total=0))
     from tqdm import tqdm
@@ -19,7 +21,7 @@ def progress(total, description, show, *, at_most=False):
 
 @contextmanager
 def one_step(description, show):
-    """A bar for work of which nobody knows how far it is: what it is, and in the end how long it took."""
+    """A bar for work of unknown progress: what it is, and in the end how long it took."""
     with progress(1, description, show) as bar:
         yield
         bar.update(1)

@@ -1,9 +1,9 @@
-"""Rows in compiled programs: sums over them, and what belongs to each, whether they are a hundred or lie on several devices.
+"""Rows in compiled programs: sums over rows and values per row, for a hundred rows or for rows on several devices.
 
-Rows lie in blocks, and what has several numbers for every row lives as long as its block: a small table is one. Where a mesh
-gives rows to several devices, each has a part of every block, and one message ends a pass.
+Rows lie in blocks, and arrays with several numbers per row live as long as their block; a small table is one block. If
+a mesh gives rows to several devices, each has a part of every block, and one message ends a pass.
 
-Sums over blocks are compensated (Kahan 1965): in float32 those of millions of rows round as one addition does.
+Sums over blocks are compensated (Kahan 1965): float32 sums of millions of rows round like a single addition.
 """
 
 from dataclasses import dataclass, field
@@ -20,21 +20,21 @@ EVERYWHERE = PartitionSpec()
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Rows:
-    """A tree of arrays (blocks, .., rows), and the mesh whose devices have a part of every block each, None for one device.
+    """A tree of arrays (blocks, .., rows), and the mesh whose devices each have a part of every block, None for one device.
 
-    Row i of a table is in block i modulo their number, so that every block is a systematic sample of it. Zeros fill blocks up:
-    what must not count them has a weight of 0 there.
+    Row i of a table is in block i modulo their number, so that every block is a systematic sample of it. Blocks are
+    padded with zeros, which get weight 0 where they must not count.
     """
 
     parts: Any
     mesh: Mesh | None = field(default=None, metadata={"static": True})
 
     def __len__(self):
-        """How many blocks there are."""
+        """The number of blocks."""
         return len(jax.tree.leaves(self.parts)[0])
 
     def beside(self, parts) -> "Rows":
-        """These, and more that belongs to the same rows: a block is a pair."""
+        """These arrays and `parts` of the same rows: a block is a pair."""
         return Rows((self.parts, parts), self.mesh)
 
     def take(self, blocks) -> "Rows":
@@ -42,16 +42,16 @@ class Rows:
         return Rows(jax.tree.map(lambda part: part[blocks], self.parts), self.mesh)
 
     def pick(self, numbers) -> "Rows":
-        """The rows of these numbers in the table, as one block; of one device."""
+        """The rows with these numbers in the table, as one block; for one device."""
         at = numbers % len(self), numbers // len(self)
         return Rows(jax.tree.map(lambda part: jnp.moveaxis(part[at[0], ..., at[1]], 0, -1)[None], self.parts))
 
 
 def total(of, rows: Rows, *params, seen=None):
-    """The sum over all rows of `of(block, *params)`, a tree of arrays: what each block adds.
+    """The sum over all rows of `of(block, *params)`, a tree of arrays.
 
-    What has gradients must be among the `params`; its blocks are worked out again for them. `seen`: a mask of the blocks that
-    count (blocks,), how many being no part of the program; there are no gradients then.
+    Arguments with gradients must be among the `params`; blocks are recomputed for them. `seen` (blocks,): a mask of the
+    blocks to use, whose number is no part of the program; then there are no gradients.
     """
     if len(rows) == 1:
         return _everywhere(lambda parts, params: _summed(of(_block(parts, 0), *params)), rows, params)
@@ -59,7 +59,7 @@ def total(of, rows: Rows, *params, seen=None):
 
     def own(parts, params):
         params, seen = params
-        order = None if seen is None else jnp.argsort(~seen)  # a stable sort
+        order = None if seen is None else jnp.argsort(~seen)  # stable
         n_terms = len(rows) if seen is None else seen.sum()
         return _summed(sum_of_terms(lambda i: of(_block(parts, i if order is None else order[i]), *params), n_terms))
 
@@ -67,7 +67,7 @@ def total(of, rows: Rows, *params, seen=None):
 
 
 def largest(of, rows: Rows, *params):
-    """The largest, entry by entry, of the arrays `of(block, *params)`."""
+    """The elementwise maximum of the arrays `of(block, *params)`."""
 
     def own(parts, params):
         further = lambda i, found: jnp.maximum(found, of(_block(parts, i), *params))  # noqa: E731
@@ -78,7 +78,7 @@ def largest(of, rows: Rows, *params):
 
 
 def each(of, rows: Rows, *params):
-    """What belongs to every row: `of(block, *params)`, a tree of arrays (.., rows), as arrays (blocks, .., rows)."""
+    """Values per row: `of(block, *params)`, a tree of arrays (.., rows), as arrays (blocks, .., rows)."""
 
     def own(parts, params):
         made = lambda i: of(_block(parts, i), *params)  # noqa: E731
@@ -96,7 +96,7 @@ def each(of, rows: Rows, *params):
 
 
 def farthest(values, rows: Rows, most):
-    """At most `most` of the rows, arrays (rows, ..), those with the largest `values` (blocks, rows), in their order."""
+    """At most `most` rows with the largest `values` (blocks, rows), as arrays (rows, ..), in their order."""
 
     def own(parts, _):
         parts, values = jax.tree.map(lambda part: jnp.moveaxis(part, -1, 1).reshape(-1, *part.shape[1:-1]), parts)
@@ -110,7 +110,7 @@ def farthest(values, rows: Rows, most):
 
 
 def _of_all(found):
-    """Every device puts what it has found in its place among all: a sum is the same everywhere, by type too."""
+    """Put every device's result in its place among all: a sum is the same everywhere, also by type."""
     blank = _zeros((jax.lax.axis_size("rows"), *found.shape), found.dtype)
     told = jax.lax.psum(blank.at[jax.lax.axis_index("rows")].set(found), "rows")
     return told.reshape(-1, *found.shape[1:])
@@ -130,12 +130,12 @@ def sum_of_terms(of, n_terms):
 
 
 def _everywhere(program, rows: Rows, params, of_rows=False):
-    """`program(parts, params)` on every device, with its part of the rows; what it gives is alike on all, or is `of_rows`."""
+    """`program(parts, params)` on every device with its part of the rows; results are equal on all, or `of_rows`."""
     if rows.mesh is None:
         return program(rows.parts, params)
 
     def own(parts, params):
-        # Before the blocks: gradients are those of own rows then, and are added up over devices where they leave here.
+        # Before the blocks, so that gradients are those of own rows and are summed over devices at the end.
         return program(parts, _as_few(lambda flat: jax.lax.pcast(flat, "rows", to="varying"), params))
 
     where = jax.tree.map(lambda part: of_blocks(part.ndim), rows.parts)
@@ -148,7 +148,7 @@ def _everywhere(program, rows: Rows, params, of_rows=False):
 
 
 def of_blocks(ndim) -> PartitionSpec:
-    """Where arrays (blocks, .., rows) lie."""
+    """The sharding of arrays (blocks, .., rows)."""
     return PartitionSpec(*[None] * (ndim - 1), "rows")
 
 
@@ -157,7 +157,7 @@ def _block(parts, i):
 
 
 def _summed(tree):
-    """Over the devices."""
+    """Sum a tree over the devices."""
     return _as_few(lambda flat: jax.lax.psum(flat, "rows"), tree) if _is_shared() else tree
 
 
@@ -167,16 +167,18 @@ def _zeros(shape, dtype):
 
 
 def _is_shared():
-    """Is a program being traced that devices run with their own rows each?"""
+    """Is a program being traced that devices run with their own rows?"""
     return "rows" in jax.sharding.get_abstract_mesh().manual_axes
 
 
 def _as_few(program, tree):
-    """`program` of every array of a tree, which does the same to every number, in one go for all that are of a type: between
-    devices it is the turn that takes time, not the numbers."""
+    """Apply `program`, which treats every number alike, to all arrays of a type in a tree at once.
+
+    Between devices the number of calls takes the time, not the numbers.
+    """
     leaves, structure = jax.tree.flatten(tree)
     leaves = [jnp.asarray(leaf) for leaf in leaves]
-    for kind in {leaf.dtype: None for leaf in leaves}:  # in an order that all processes have
+    for kind in {leaf.dtype: None for leaf in leaves}:  # in the same order in all processes
         own = [at for at, leaf in enumerate(leaves) if leaf.dtype == kind]
         flat = program(jnp.concatenate([leaves[at].ravel() for at in own]))
         cuts = np.cumsum([leaves[at].size for at in own])[:-1]

@@ -1,4 +1,4 @@
-"""Rows in units near their spread, so that the size of the numbers decides nothing; refusals where float numbers end."""
+"""Rows in units near their spread, so that the size of numbers does not matter; errors at the limits of floats."""
 
 from typing import NamedTuple
 
@@ -8,26 +8,26 @@ from bayesfair._arrays import BLOCK, aligned_empty, row_blocks
 from bayesfair._check import message, place, tell
 
 ROUNDING = 4 * np.finfo(np.float64).eps
-NEGLIGIBLE = 1e-3  # spread of a column beside the largest one
+NEGLIGIBLE = 1e-3  # spread of a column relative to the largest one
 FEW_ROWS = 1_000
-UNEQUAL = 100  # standard deviations this many times apart: the smaller column counts for 1e-4 of squared distances
+UNEQUAL = 100  # ratio of standard deviations: the smaller column has 1e-4 of squared distances
 LARGEST_LOG, SMALLEST_LOG = 1023, -1022  # of normal float64 numbers, to base 2
-FAST_LOG = 60  # of units, to base 2, in which differences of float32 numbers have room in float32
-HEADROOM = 8  # between a cost of the size expected and the ends of the float64 numbers
+FAST_LOG = 60  # of units, to base 2, in which differences of float32 numbers fit float32
+HEADROOM = 8  # between an expected cost and the limits of float64
 
 
 class Scaling(NamedTuple):
-    """X = middle + 2**exponent Z: what was computed from Z, told in the units of X without rounding."""
+    """X = middle + 2**exponent Z: converts results from Z to the units of X without rounding."""
 
     middle: np.ndarray
     exponent: int
 
     def rows(self, X, dtype=np.float64):
-        """Rows of X (N, d) as rows of Z, worked out in float64."""
+        """Rows of X (N, d) as rows of Z, computed in float64."""
         Z = aligned_empty(np.shape(X), dtype)
         single = Z.dtype == X.dtype == np.float32 and abs(self.exponent) <= FAST_LOG
         for block in row_blocks(len(X)):
-            if single:  # the same numbers, sooner
+            if single:  # the same numbers, faster
                 np.subtract(X[block], self.middle, out=Z[block], casting="same_kind")
                 Z[block] *= np.float32(2.0**-self.exponent)
             else:
@@ -39,12 +39,12 @@ class Scaling(NamedTuple):
         return self.middle + np.ldexp(np.asarray(Z, np.float64), self.exponent)
 
     def cost(self, cost, degree=2):
-        """Sums of distances to the power `degree`, in the units of X; a negative degree goes the other way."""
+        """Sums of distances to the power `degree`, in the units of X; a negative degree is the reverse."""
         return np.ldexp(np.asarray(cost, np.float64), degree * self.exponent)[()]
 
 
 class ScaledRows:
-    """The scaled rows of X (N, d), made where they are asked for: `rows[some]`, and `np.asarray(rows)`, are arrays."""
+    """The scaled rows of X (N, d), made on access: `rows[some]` and `np.asarray(rows)` are arrays."""
 
     def __init__(self, X, scaling: Scaling, dtype):
         self.X, self.scaling, self.dtype = X, scaling, np.dtype(dtype)
@@ -64,23 +64,25 @@ class ScaledRows:
 
 
 def here_alone(value):
-    """The values of all processes, where this is the only one."""
+    """The values of all processes, if this is the only one."""
     return [value]
 
 
 def center_and_spread(X, everybody=here_alone, weight=None):
-    """Means (d,) of the columns and standard deviations (d,), exactly 0 for a constant one, and the root of the mean
-    variance of all columns; whatever the size of the numbers: none is squared before a power of two was taken out.
-    `everybody(value)`: the values of all processes that have rows. `weight` (N,): how many rows each one stands for."""
+    """Means (d,), standard deviations (d,), exactly 0 for a constant column, and the root of the mean variance.
+
+    Numbers of any size are safe: none is squared before a power of two is taken out. `everybody(value)`: the values of
+    all processes with rows. `weight` (N,): how many rows each row stands for.
+    """
     if not any(everybody(weight is not None and bool((weight != 1).any()))):
-        weight = None  # rounded as without
+        weight = None  # rounds as without weights
     lowest = np.min(everybody(X.min(0).astype(np.float64)), 0)
     highest = np.max(everybody(X.max(0).astype(np.float64)), 0)
     n_obs = sum(everybody(len(X) if weight is None else weight.sum()))
     exponent = np.frexp(np.maximum(np.abs(lowest), np.abs(highest)))[1]
 
     def mean(of):
-        """Of a function of the rows less the power of two, in float64."""
+        """Mean of a function of the rows less the power of two, in float64."""
         total = 0.0
         for block in row_blocks(len(X)):
             rows = of(np.ldexp(np.ascontiguousarray(X[block], np.float64), -exponent))
@@ -141,17 +143,17 @@ def check_costs(spread, *, names=None, degree=2, terms=1, argument="X"):
     largest = f"{spread[column]:.3g} in column {place(names, column)}"
     log_cost = np.log2(spread[column]) * degree + np.log2(terms) if spread[column] > 0 else 0.0
     if log_cost > LARGEST_LOG - HEADROOM:
-        rule = "have costs that a float64 can hold"
-        raise ValueError(message(argument, rule, f"a spread of {largest}", "Rescale: divide every column by that."))
+        rule = "have costs that fit float64"
+        raise ValueError(message(argument, rule, f"a spread of {largest}", "Rescale: divide every column by it."))
     if log_cost < SMALLEST_LOG + HEADROOM:
         what = (
-            f"`{argument}` spreads by no more than {largest}: costs in its units are too small for a float64 and read 0"
+            f"`{argument}` spreads by no more than {largest}: costs in its units are too small for float64 and become 0"
         )
-        tell(f"{what}. Labels do not suffer. Remedy: divide every column by that.", RuntimeWarning)
+        tell(f"{what}. Labels are not affected. Remedy: divide every column by it.", RuntimeWarning)
 
 
 def warn_of_scales(X, names=None):
-    """Of columns of X (N, d) of which distances hardly see some, by up to a block of rows. Constant columns do not count."""
+    """Warn of columns of X (N, d) that distances hardly see, judged by at most a block of rows; constant ones do not count."""
     middle, spread, _ = center_and_spread(X[:: -(-len(X) // BLOCK)])
     varies = np.flatnonzero(spread > ROUNDING * np.abs(middle))
     if len(varies) == 0:
@@ -164,7 +166,7 @@ def warn_of_scales(X, names=None):
 
 
 def check_float32(X, *, names):
-    """ValueError, with the column's name, where an entry of X (N, d) is too large for a float32, or so small that it is 0."""
+    """Raise a ValueError, with the column's name, for an entry of X (N, d) that overflows float32 or becomes 0 in it."""
     with np.errstate(over="ignore", under="ignore"):
         single = X.astype(np.float32)
     lost = np.isinf(single) | ((single == 0) & (X != 0))
@@ -175,36 +177,36 @@ def check_float32(X, *, names):
 
 
 def check_resolution(X, middle, spread, *, names=None, degree=2, precision=np.float64, argument="X"):
-    """ValueError where differences within a column are lost, beside its largest entry or in the rounding of a float64.
+    """Raise a ValueError if differences within a column are lost beside its largest entry or in float64 rounding.
 
-    Rows less `middle`, their mean, are raised to `degree` in `precision`. That keeps apart what differs by a `typical`
-    difference (from the median, of the rows that differ from it) only if the mean is no further from the median than
-    `typical` over that root of the precision's epsilon: one entry of 1e10 among hundreds of order 1 fails in float32.
+    Rows less `middle`, their mean, are raised to `degree` in `precision`. That separates rows that differ by `typical`
+    (the median distance from the median, of rows off it) only if the mean is no further from the median than `typical`
+    over that root of the precision's epsilon: one entry of 1e10 among hundreds of order 1 fails in float32.
     """
     _check_rounding(middle, spread, names, argument)
     reach = np.finfo(precision).eps ** (-1 / degree)
     few = np.asarray(X[:: max(1, len(X) // FEW_ROWS)], np.float64)
     for column in range(X.shape[1]):
-        # Ordinary columns are far from the limit, as a few rows show; the medians of all rows cost more.
+        # A few rows show that ordinary columns are far from the limit; the medians of all rows cost more.
         if abs(middle[column] - np.median(few[:, column])) / reach <= _typical(few[:, column]) / 2:
             continue
         values = np.asarray(X[:, column], np.float64)
         typical = _typical(values)
         if abs(middle[column] - np.median(values)) / reach > typical > 0:
             largest = values[np.abs(values - middle[column]).argmax()]
-            bad = f"{largest:.3g} in column {place(names, column)}, where others differ by {typical:.3g}"
-            rule = f"have differences that {np.dtype(precision)} can tell beside its largest entry"
+            bad = f"{largest:.3g} in column {place(names, column)}, while others differ by {typical:.3g}"
+            rule = f"have differences that {np.dtype(precision)} can resolve beside its largest entry"
             raise ValueError(message(argument, rule, bad, "Correct, clip or transform that entry (logarithm, ranks)."))
 
 
 def _check_rounding(middle, spread, names, argument):
-    """ValueError where a column varies by rounding alone (around 1e17, say), and as much as the others do."""
+    """Raise a ValueError if a column varies by rounding alone (around 1e17, say), but as much as the others."""
     lost = (spread > 0) & (spread <= ROUNDING * np.abs(middle)) & (spread > NEGLIGIBLE * spread.max())
     if lost.any():
         column = int(lost.argmax())
         got = f"a spread of {spread[column]:.3g} around {middle[column]:.3g} in column {place(names, column)}"
-        remedy = "Subtract an offset from the original numbers before they become floats."
-        raise ValueError(message(argument, "have differences that a float64 can tell", got, remedy))
+        remedy = "Subtract an offset from the original numbers before converting them to floats."
+        raise ValueError(message(argument, "have differences that float64 can resolve", got, remedy))
 
 
 def _typical(values):

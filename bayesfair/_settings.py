@@ -1,9 +1,9 @@
-"""A setting is declared once, where the class of its estimator, or its `__init__`, annotates it:
+"""Settings are declared once, in the annotations of an estimator's class or its `__init__`.
 
     solver: Literal["newton", "sgd"] = "newton", tilt: NotNegative = 0.1, batch_size: Count | None = None
 
-`check_settings` holds estimators to it, and the shell makes its options from it. What other annotations stand for, such as
-tables and functions, is checked where it is read.
+`check_settings` checks estimators by them, and the shell derives its options. Other annotations, such as tables and
+functions, are checked where they are used.
 """
 
 from inspect import signature
@@ -24,7 +24,7 @@ USUAL = {"n_clusters": Count, "n_components": Count, "n_init": Count, "max_iter"
 
 
 class Declared(NamedTuple):
-    """What may be passed: one of the choices, a number, or, where it is not `closed`, something that is checked elsewhere."""
+    """Allowed values: one of the choices, a number or, if it is not `closed`, something that is checked elsewhere."""
 
     choices: tuple = ()
     numbers: tuple[Number, ...] = ()
@@ -35,12 +35,12 @@ class Declared(NamedTuple):
         return Declared(choices, numbers, self.closed and other.closed)
 
     def words(self, show=repr):
-        """The choices, as `show` writes them, and the numbers."""
+        """The choices, formatted by `show`, and the numbers."""
         choices = ", ".join(show(one) for one in self.choices if one is not None)
         return " or ".join(filter(None, [choices, ", or ".join(map(str, self.numbers))]))
 
     def check(self, argument, value, show=repr):
-        """`value`; TypeError or ValueError if it may not be passed."""
+        """`value`, if it is allowed; else a TypeError or ValueError."""
         plain = value.item() if isinstance(value, np.generic) else value
         known = [choice for choice in self.choices if type(choice) is type(plain)]
         if plain in known or any(number.holds(plain) for number in self.numbers):
@@ -56,7 +56,7 @@ class Declared(NamedTuple):
 
 
 def declared(annotation) -> Declared:
-    """What an annotation says."""
+    """The declaration in an annotation."""
     if get_origin(annotation) in (Union, UnionType):
         first, *others = map(declared, get_args(annotation))
         for other in others:
@@ -74,7 +74,7 @@ def declared(annotation) -> Declared:
 
 
 def declarations(estimator: type) -> dict[str, Declared]:
-    """What the parameters of an estimator may be; those of USUAL need no declaration."""
+    """Allowed values of an estimator's parameters; those in USUAL need no declaration."""
     found = {}
     for name, parameter in signature(estimator).parameters.items():
         one = declared(parameter.annotation)
@@ -83,7 +83,7 @@ def declarations(estimator: type) -> dict[str, Declared]:
 
 
 def check_settings(estimator):
-    """Raises where a setting of the estimator is not what its class declares."""
+    """Raise an error if a setting of the estimator is not what its class declares."""
     for name, one in declarations(type(estimator)).items():
         if one.closed:
             one.check(name, getattr(estimator, name))

@@ -1,11 +1,10 @@
-"""How the columns of a data frame were scaled before a fit: a note in its `attrs`, which the fit keeps, so that new rows can be
-scaled alike."""
+"""The scaling of a data frame's columns before a fit: a note in its `attrs`, kept by the fit to scale new rows alike."""
 
 NOTE = "bayesfair_scaling"
 
 
 def with_note(scaled, mean, deviation):
-    """The data frame (x - mean) / deviation, with a note that says so; both are {column: number}."""
+    """The data frame (x - mean) / deviation, with a note of both, {column: number}."""
     scaled.attrs[NOTE] = {"mean": mean, "deviation": deviation}
     return scaled
 
@@ -16,7 +15,7 @@ def scaling_of(X):
 
 
 def scaled_alike(X, scaling):
-    """New rows, a data frame, scaled as such a note says."""
+    """New rows, a data frame, scaled by such a note."""
     if scaling is None:
         return X
     return X.assign(**{name: (X[name] - mean) / scaling["deviation"][name] for name, mean in scaling["mean"].items()})

@@ -53,7 +53,7 @@ BAD = {
     "nothing": (None, ValueError, "table of two dimensions, got 0"),
     "three dimensions": (np.ones((2, 2, 2)), ValueError, "table of two dimensions, got 3"),
     "no columns": (pd.DataFrame(index=[0, 1]), ValueError, r"0 feature\(s\)"),
-    "names of two types": (pd.DataFrame([[1, 2]], columns=["a", 1]), TypeError, "its columns by text alone, got int"),
+    "names of two types": (pd.DataFrame([[1, 2]], columns=["a", 1]), TypeError, "all its columns by text, got int"),
     "ragged": ([[1, 2], [3]], ValueError, "rows of one length"),
     "a list": ([1.0, 2.0], ValueError, "reshape"),
     "no rows": (np.empty((0, 2)), ValueError, "at least one row"),

@@ -65,7 +65,7 @@ def test_constant_columns_are_exactly_their_constant():
 def test_an_entry_that_drowns_its_column_is_refused_by_name(X, entry, precision):
     X = X.copy()
     X[5, 1] = entry
-    with pytest.raises(ValueError, match=r"got 1e\+\d+ in column 'income', where others differ by"):
+    with pytest.raises(ValueError, match=r"got 1e\+\d+ in column 'income', while others differ by"):
         standardise(X, names=["age", "income", "bmi"], precision=precision)
 
 
@@ -89,7 +89,7 @@ def test_heavy_tails_dummies_and_time_stamps_pass(precision):
 
 def test_columns_that_vary_by_rounding_alone_are_refused_where_they_count(X):
     with pytest.raises(
-        ValueError, match=r"a float64 can tell, got a spread of \d+(\.\d+)? around 1e\+17 in column 'time'"
+        ValueError, match=r"float64 can resolve, got a spread of \d+(\.\d+)? around 1e\+17 in column 'time'"
     ):
         standardise(np.column_stack([X[:, 0], X[:, 1] + 1e17]), names=["age", "time"])
     nearly_constant = 0.1 + np.where(np.arange(len(X)) % 2, np.spacing(0.1), 0.0)
@@ -98,10 +98,10 @@ def test_columns_that_vary_by_rounding_alone_are_refused_where_they_count(X):
 
 def test_costs_that_no_float64_holds_are_refused_or_told():
     with pytest.raises(
-        ValueError, match=r"`X` must have costs that a float64 can hold, got a spread of 1e\+200 in column 'b'"
+        ValueError, match=r"`X` must have costs that fit float64, got a spread of 1e\+200 in column 'b'"
     ):
         check_costs(np.array([1.0, 1e200]), names=["a", "b"])
-    with pytest.warns(RuntimeWarning, match="read 0. Labels do not suffer"):
+    with pytest.warns(RuntimeWarning, match="become 0. Labels are not affected"):
         check_costs(np.array([1e-300, 1e-200]))
     check_costs(np.array([1e-300, 1e-200]), degree=1)
     check_costs(np.array([0.0, 0.0]))

@@ -1,4 +1,4 @@
-"""The cheapest balanced labels: annealing with the groups' duals, exact transport, descent. No sampler is in here."""
+"""The cheapest balanced labels: annealing with the groups' duals, exact transport, descent; no sampler."""
 
 from bayesfair.balanced.centroids import Centroids
 from bayesfair.balanced.labels import Cheapest, balanced_labels, cheapest_labels

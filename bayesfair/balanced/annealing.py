@@ -1,10 +1,10 @@
 """Cheap balanced labellings by deterministic annealing with group duals (DESIGN.md, section 2.6).
 
-Soft labels softmax_k(-lambda d(x_i, m_k) + alpha_gk), g the group of i, are those of least free energy among all whose
-expected counts are balanced, alpha the multipliers of that constraint (Rose, Gurewitz and Fox 1990 for the annealing;
-with two groups and exact balance alpha is a Sinkhorn scaling). lambda grows geometrically, the duals are solved by
-Newton's method, damped, at every lambda, centres take a step of EM. Many starts cool as one batch; `labels` has what makes
-labels of what they end with.
+Soft labels softmax_k(-lambda d(x_i, m_k) + alpha_gk), g the group of i, minimise the free energy among all labels whose
+expected counts are balanced; alpha are the multipliers of that constraint (Rose, Gurewitz and Fox 1990 for the
+annealing; with two groups and exact balance alpha is a Sinkhorn scaling). lambda grows geometrically. At every lambda,
+damped Newton steps solve for the duals and centres take a step of EM. Many starts cool as one batch; `labels` turns
+their ends into labels.
 """
 
 from functools import partial
@@ -22,23 +22,26 @@ from bayesfair.fairness.balanced import is_exact
 from bayesfair.fairness.bounded_sizes import balance_of, size_bounds
 
 PART = 2**16  # rows that are sorted together
-BLOCK = 1024  # rows whose soft labels, of all starts, are in memory together
-RATE = 1.1  # by which lambda grows
-COLDEST = 50.0  # lambda times the loss per row at which labels are as good as hard
-MOST = 250  # temperatures, where the loss goes to 0
-JITTER = 1e-3  # of the spread, by which centres that coincide are told apart
-SOLVES = 20  # of Newton's steps at one temperature
-UNFAIR = 1e-2  # of the people of an average cluster: the violation at which duals are good
-DAMPING = 1e-3  # of Newton's first step, in people of an average cluster
-EASED, HARDENED = 10.0, 10.0  # by what good and bad steps divide and multiply it
-ROUNDING = 1e-6  # by which the dual of a row may seem to rise
+BLOCK = 1024  # rows whose soft labels, for all starts, are in memory together
+RATE = 1.1  # growth factor of lambda
+COLDEST = 50.0  # lambda times the loss per row at which labels are practically hard
+MOST = 250  # largest number of temperatures, if the loss goes to 0
+JITTER = 1e-3  # relative to the spread: separates equal centres
+SOLVES = 20  # largest number of Newton steps at one temperature
+UNFAIR = 1e-2  # violation, in rows of an average cluster, at which duals are good enough
+DAMPING = 1e-3  # damping of Newton's first step, in rows of an average cluster
+EASED, HARDENED = 10.0, 10.0  # good steps divide the damping by it, bad ones multiply
+ROUNDING = 1e-6  # rise of the dual per row that may be rounding
 FEW = 1e-6
-PARTS = 8  # of more than PART rows
+PARTS = 8  # parts of a table of more than PART rows
 
 
 class SortedRows(NamedTuple):
-    """Rows in blocks of one group each. there: how many of its group a row stands for, 0 where it fills a block; balance counts
-    them. Weights, of mean 1, enter the loss."""
+    """Rows in blocks of one group each.
+
+    there: how many rows of its group a row stands for, 0 for padding; balance counts them. Weights, of mean 1, enter
+    the loss.
+    """
 
     x: Float[Array, "blocks rows dim"]
     there: Float[Array, "blocks rows"]
@@ -47,9 +50,11 @@ class SortedRows(NamedTuple):
 
 
 class AnnealedRows:
-    """`SortedRows` of a table in `parts`, on the device where they are PART rows or two; of more rows each part is made when it
-    is asked for, so that there is no second table. sizes: of the groups (J,), in the table that the rows are a sample of; of
-    these rows unless given."""
+    """`SortedRows` of a table in `parts`.
+
+    They are on the device if at most about PART; else each part is made when it is used, so that there is no second
+    table. sizes: of the groups (J,) in the table of which the rows are a sample; of these rows by default.
+    """
 
     def __init__(self, X, code, n_groups, relative, sizes=None):
         self.X, self.relative = X, relative
@@ -90,8 +95,11 @@ class AnnealedRows:
 
 
 class SoftMoments(NamedTuple):
-    """What soft labels add up to, of every start: expected counts, their derivatives by alpha, the centres' sums, the loss, and
-    the dual, whose derivatives by alpha are the counts."""
+    """Sums over soft labels, for every start.
+
+    Expected counts, their derivatives by alpha, the centres' sums, the loss, and the dual, whose derivatives by alpha
+    are the counts.
+    """
 
     counts: Float[ArrayLike, "*starts groups clusters"]
     slope: Float[ArrayLike, "*starts groups clusters clusters"]
@@ -102,15 +110,17 @@ class SoftMoments(NamedTuple):
 
     @classmethod
     def zeros(cls, centers, alpha):
-        """Of one start, with a dual that is no sum yet."""
+        """Zeros for one start, with a scalar dual."""
         shapes = alpha.shape, (*alpha.shape, len(centers)), centers.shape, centers.shape, (), ()
         return cls(*(jnp.zeros(shape, jnp.float32) for shape in shapes))
 
 
 @partial(jax.jit, static_argnames="loss")
 def moments(loss, rows: SortedRows, centers, alpha, inverse_temperature, wanted) -> SoftMoments:
-    """Of these rows at centres (starts, clusters, dim), alpha (starts, groups, clusters) and one inverse temperature, of those
-    starts that are `wanted`; the dual block by block."""
+    """Moments of these rows, for the starts that are `wanted`; the dual is per block.
+
+    centers: (starts, clusters, dim), alpha: (starts, groups, clusters); one inverse temperature.
+    """
 
     def one_start(start):
         centers, alpha, wanted = start
@@ -145,9 +155,11 @@ def moments(loss, rows: SortedRows, centers, alpha, inverse_temperature, wanted)
 
 
 class Multipliers(NamedTuple):
-    """What expected counts n fulfil, A n = limit (of rows that are `equal`) or A n <= limit in every cluster, and its duals:
-    alpha = -A' mu. Limits are 0 for balance, numbers of people for sizes. share: that of every group where A is I - share 1',
-    None where it is another."""
+    """The constraint on expected counts n, A n = limit (rows that are `equal`) or A n <= limit in every cluster, and its duals.
+
+    alpha = -A' mu. Limits are 0 for balance, numbers of rows for sizes. share: of every group if A is I - share 1',
+    else None.
+    """
 
     A: Float[np.ndarray, "rows groups"]
     equal: Bool[np.ndarray, "rows one"]
@@ -169,7 +181,7 @@ class Multipliers(NamedTuple):
         return cls(np.concatenate([A, size, -size]), np.concatenate([equal, [[False], [False]]]), limit, share)
 
     def nearest(self, alpha):
-        """The duals of bounds, at least 0, whose alpha is nearest to one of equations (starts, groups, clusters)."""
+        """The duals of bounds, at least 0, with alpha nearest to that of equations (starts, groups, clusters)."""
         from scipy.optimize import nnls
 
         columns = alpha.swapaxes(1, 2)
@@ -184,17 +196,19 @@ class Multipliers(NamedTuple):
         return np.einsum("jg,tgk->tjk", self.A, counts) - self.limit
 
     def price(self, mu):
-        """What limits add to the dual, of every start."""
+        """The limits' part of the dual, for every start."""
         return (mu * self.limit).sum((1, 2))
 
     def unfair(self, mu, counts):
-        """How far every start is from balance, in people; a bound whose dual is not 0 is one that clusters reach."""
+        """Distance of every start from balance, in rows; a bound with a dual above 0 is one that clusters reach."""
         excess = self.excess(counts)
         return np.where(self.equal | (mu > 0), np.abs(excess), excess).max((1, 2), initial=0.0)
 
     def newton(self, mu, counts, slope, ridge):
-        """Newton's step of mu on the convex dual, with a `ridge` (starts,) on its curvature; of inequalities, for those that
-        are or become active."""
+        """Newton's step of mu on the convex dual, with a `ridge` (starts,) on its curvature.
+
+        Of inequalities, for those that are or become active.
+        """
         excess = self.excess(counts)
         if self.share is None or not self.A.size:
             return self._dense_step(mu, excess, slope, ridge)
@@ -208,8 +222,10 @@ class Multipliers(NamedTuple):
         return np.concatenate([step, sizes], 1)
 
     def _step_of_sizes(self, step, excess, held, slope, ridge):
-        """(step of balance, step of sizes), from that of balance alone: the sizes' curvature is what balance leaves (Schur
-        complement). `excess`, `held` (starts, 2, clusters): of the most and the least."""
+        """(step of balance, step of sizes), from that of balance alone, by the Schur complement of the sizes' curvature.
+
+        `excess`, `held` (starts, 2, clusters): of the largest and the smallest sizes.
+        """
         n_starts, _, n_clusters = excess.shape
         whole = slope.sum(1)
         both = slope - np.einsum("g,tkl->tgkl", self.share, whole)  # curvature between balance and sizes
@@ -225,9 +241,11 @@ class Multipliers(NamedTuple):
         return step - np.einsum("tgkl,tl->tgk", moved, sizes[:, 0] - sizes[:, 1]), sizes
 
     def _step_by_groups(self, excess, slope, ridge):
-        """`_dense_step` of balance where A is I - share 1', for every last entry of `excess`: the curvature is that of each
-        group by itself, D, and one of rank 2 K that couples them, W M W' with W = (slope, share) and M = (0, -I; -I, sum of
-        slope). Woodbury: time grows with the groups."""
+        """`_dense_step` of balance if A is I - share 1', for every last entry of `excess`; time grows with the groups.
+
+        The curvature is each group's own, D, plus one of rank 2 K that couples them, W M W' with W = (slope, share) and
+        M = (0, -I; -I, sum of slope): Woodbury.
+        """
         n_starts, n_groups, n_clusters, _ = excess.shape
         one, sharing = np.eye(n_clusters), np.einsum("g,kl->gkl", self.share, np.eye(n_clusters))
         W = np.concatenate([slope, np.broadcast_to(sharing, slope.shape)], 3)
@@ -260,7 +278,7 @@ class Multipliers(NamedTuple):
 
 
 class Cooled(NamedTuple):
-    """Where the starts ended: centres, duals of balance in units of distances (mu / lambda), expected counts, losses."""
+    """Ends of the starts: centres, duals of balance in units of distances (mu / lambda), expected counts, losses."""
 
     centers: Float[np.ndarray, "*starts clusters dim"]
     mu: Float[np.ndarray, "*starts rows clusters"]
@@ -268,13 +286,16 @@ class Cooled(NamedTuple):
     loss: Float[ArrayLike, "*starts"]
 
     def run(self, at):
-        """One start alone; of several, those starts."""
+        """One start, or several."""
         return Cooled(*(part[at] for part in self))
 
 
 class Annealer(NamedTuple):
-    """What all temperatures share. own: the weighted sum of the rows' own terms. per_row: the loss of one cluster, a row. The
-    rows' weights have a mean of 1 here, so that temperatures do not depend on their scale."""
+    """The common part of all temperatures.
+
+    own: the weighted sum of the rows' own terms. per_row: the loss of one cluster, per row. Rows' weights have mean 1,
+    so that temperatures do not depend on their scale.
+    """
 
     rows: AnnealedRows
     multipliers: Multipliers
@@ -287,7 +308,7 @@ class Annealer(NamedTuple):
 
     @classmethod
     def of(cls, problem: BalancedProblem, rng, sizes=None):
-        """sizes: those of `AnnealedRows`."""
+        """The annealer of a problem; sizes: as in `AnnealedRows`."""
         X, code, weight, constraint, loss, _ = problem
         multipliers, weight = Multipliers.of(constraint), weight / weight.mean()
         rows = AnnealedRows(X, code, multipliers.A.shape[1], weight, sizes)
@@ -300,20 +321,22 @@ class Annealer(NamedTuple):
         return cls(rows, multipliers, loss, middle, spread / rows.total, max(paid / rows.total, FEW), own, rng)
 
     def under(self, constraint):
-        """The same under another constraint."""
+        """The same annealer with another constraint."""
         return self._replace(multipliers=Multipliers.of(constraint))
 
     def from_one_cluster(self, n_starts, n_clusters) -> Cooled:
-        """`n_starts` starts, all centres in the middle, from a temperature at which that is the only optimum."""
+        """Cool `n_starts` starts with all centres in the middle, from a temperature at which that is the only optimum."""
         return self.cool(np.tile(self.middle, (n_starts, n_clusters, 1)), 2 * self.per_row)
 
     def coldest(self, per_row):
-        """The temperature at which labels that lose so much per row are as good as hard; that of one cluster at most."""
+        """The temperature at which labels with this loss per row are practically hard; at most that of one cluster."""
         return min(max(per_row, FEW * self.per_row), self.per_row) / COLDEST
 
     def cool(self, centers, temperature, mu=None) -> Cooled:
-        """From centres (starts, clusters, dim) at a temperature down to hard labels. mu: duals to begin with, as in `Cooled`,
-        or none. Starts whose labels are not balanced have an infinite loss."""
+        """Cool centres (starts, clusters, dim) from a temperature to hard labels.
+
+        mu: first duals, as in `Cooled`, or None. Starts whose labels are not balanced get an infinite loss.
+        """
         mu = np.zeros((len(centers), len(self.multipliers.A), centers.shape[1])) if mu is None else mu / temperature
         for _ in range(MOST):
             noise = JITTER * self.spread * self.rng.normal(size=centers.shape)
@@ -329,9 +352,11 @@ class Annealer(NamedTuple):
 
 
 def balanced_moments(loss, rows: AnnealedRows, multipliers: Multipliers, centers, mu, temperature, unfair=UNFAIR):
-    """(mu, moments) at the least of the convex dual, by damped steps of Newton's method: a start whose step would raise its
-    dual stays where it is, and its next step is shorter (Levenberg and Marquardt). Starts that are balanced, but for `unfair`
-    of the people of an average cluster, wait for the others."""
+    """(mu, moments) at the minimum of the convex dual, by damped Newton steps (Levenberg and Marquardt).
+
+    A start whose step would raise its dual stays, and its next step is shorter. Starts that are balanced up to `unfair`
+    of the rows of an average cluster wait for the others.
+    """
     people, damping = rows.total / centers.shape[1], np.full(len(mu), DAMPING)
     found = moments_of(loss, rows, centers, multipliers.alpha(mu), temperature, np.ones(len(mu), bool))
     for _ in range(SOLVES):
@@ -348,12 +373,12 @@ def balanced_moments(loss, rows: AnnealedRows, multipliers: Multipliers, centers
 
 
 def where(chosen, one, other):
-    """Of the first for the starts that are `chosen`, of the other for the rest."""
+    """Values of `one` for the `chosen` starts, of `other` for the rest."""
     return np.where(chosen.reshape(-1, *(1,) * (one.ndim - 1)), one, other)
 
 
 def moments_of(loss, rows: AnnealedRows, centers, alpha, temperature, wanted) -> SoftMoments:
-    """Of all rows, in float64; their parts are added up in one order."""
+    """Moments of all rows in float64; parts are always added in the same order."""
     arguments = *(np.asarray(each, np.float32) for each in (centers, alpha)), np.float32(1 / temperature), wanted
 
     def of_part(part):

@@ -1,8 +1,8 @@
-"""Clusters with a centre each: sums over rows of a distance to the cluster's centre, for annealing and for descent.
+"""Clusters with a centre each: sums over rows of a distance to the cluster's centre, for annealing and descent.
 
-Bregman divergences are affine in the row but for a term of its own, d(x, m) = own(x) + a(m) + <b(m), x>, and their best
-centre is the mean; the loss of a cluster is the sum of own terms less n phi(mean), phi convex, so that what a move
-changes is exact and cheap. Manhattan distances have medians, and no such formula.
+Bregman divergences are affine in the row apart from a term of its own, d(x, m) = own(x) + a(m) + <b(m), x>, and their
+best centre is the mean. The loss of a cluster is the sum of own terms less n phi(mean), with phi convex, so that the
+effect of a move is exact and cheap. Manhattan distances have medians and no such formula.
 """
 
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ from bayesfair.fairlets.dissimilarity import (
     SquaredEuclidean,
 )
 
-ROUNDING = 1e-12  # of the sum of weights: what lies so near to half of it is half of it
-PRODUCTS = 2**17  # of numbers: of twice as many BLAS makes one thread alone; others would wait longer than they work
-NEAR = 1e-4  # distance below which the weights of the medians grow no more
+ROUNDING = 1e-12  # relative to the sum of weights: so near to half of it counts as half
+PRODUCTS = 2**17  # of numbers: BLAS uses one thread up to twice as many; more threads would mostly wait
+NEAR = 1e-4  # distance below which the weights of the medians stop growing
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Centroids:
 
     dissimilarity: Dissimilarity
 
-    degree = 0  # h where L(s X + a) = s^h L(X)
+    degree = 0  # h if L(s X + a) = s^h L(X)
     exact_moves = True
 
     @property
@@ -284,7 +284,7 @@ class Means(Centroids):
 
 @dataclass(frozen=True)
 class Medians(Centroids):
-    """k-medians: sums of absolute differences to the median of every coordinate, which is no Bregman divergence."""
+    """k-medians: sums of absolute differences to the median of every coordinate; not a Bregman divergence."""
 
     degree = 1
     exact_moves = False
@@ -321,8 +321,10 @@ class Medians(Centroids):
 
 
 class Paid:
-    """What rows pay in every cluster (rows, clusters), found where it is asked for: an array of it would be as large as the
-    table. `rows`: which ones of X, all unless given."""
+    """Costs of rows in every cluster (rows, clusters), computed on access, as an array would be as large as the table.
+
+    `rows`: indices in X, by default all.
+    """
 
     def __init__(self, loss: Centroids, X, centers, weight, rows=None):
         self.loss, self.X, self.centers, self.weight, self.rows = loss, X, centers, weight, rows
@@ -337,12 +339,12 @@ class Paid:
 
 
 def mean(X):
-    """Of the rows (d,)."""
+    """Mean of the rows (d,)."""
     return X.sum(0) / len(X)
 
 
 def medians(X, weight):
-    """Weighted medians (d,) of rows (N, d): the middle of those values beside which half of the weight lies on either side."""
+    """Weighted medians (d,) of rows (N, d): the middle of the values with half of the weight on either side."""
     order = np.argsort(X, axis=0, kind="stable")
     values, running = np.take_along_axis(X, order, 0), np.cumsum(weight[order], axis=0)
     half = running[-1] / 2
@@ -365,7 +367,7 @@ CENTROIDS = {
 
 
 def centroids_of(dissimilarity: Dissimilarity) -> Centroids | None:
-    """Those of a dissimilarity; None where the best centres have no formula."""
+    """The centroids of a dissimilarity, or None if its best centres have no formula."""
     known = next((one for one in CENTROIDS.values() if one.dissimilarity == dissimilarity), None)
     has_potential = isinstance(dissimilarity, Bregman) and type(dissimilarity).potential is not Bregman.potential
     return known or (Centroids(dissimilarity) if has_potential else None)

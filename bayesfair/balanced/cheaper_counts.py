@@ -1,7 +1,7 @@
-"""Counts at which labels cost less: what one person more of a group in a cluster costs is known from transport.
+"""Counts at which labels are cheaper: transport gives the cost of one more row of a group in a cluster.
 
-Where sizes of clusters are bounded nobody may go alone, and who takes their place may come by way of other clusters: a chain of
-moves, each of the person who pays least for it, is a shortest path between clusters (`transport`).
+With bounds on sizes no row may move alone, and its replacement may come through other clusters: a chain of moves, each
+of the cheapest row, is a shortest path between clusters (`transport`).
 """
 
 import numpy as np
@@ -11,18 +11,18 @@ from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.balanced.transport import Margins, at_prices, cheapest_to_move, shortest_paths
 from bayesfair.fairness.bounded_sizes import within
 
-TRIED = 4096  # changes, those that gain most
-SMALL = 1e-10  # of the loss: what counts as no gain
+TRIED = 4096  # changes that are tried, those that gain most
+SMALL = 1e-10  # relative to the loss: a smaller gain is none
 
 
 def cheaper_counts(problem: BalancedProblem, counts, centers, labels, duals):
-    """The counts (clusters, groups) after the change that gains most at these centres, None where none does: somebody of one
-    group goes from a cluster to another, somebody of another group comes back, or nobody does.
+    """The counts (clusters, groups) after the change that gains most at these centres, or None without a gain.
 
-    labels (N,), duals (groups, clusters): the cheapest labels with these counts, and the prices at which they are.
+    A row of one group moves to another cluster, and a row of another group comes back, or none. labels (N,), duals
+    (groups, clusters): the cheapest labels with these counts, and their prices.
     """
     n_clusters, n_groups = counts.shape
-    length = np.zeros((n_groups + 1, n_clusters, n_clusters))  # the last one: nobody
+    length = np.zeros((n_groups + 1, n_clusters, n_clusters))  # the last one: no row
     for group in range(n_groups):
         rows = np.flatnonzero(problem.code == group)
         paid = Paid(problem.loss, problem.X, centers, problem.weight, rows)
@@ -46,7 +46,7 @@ def cheaper_counts(problem: BalancedProblem, counts, centers, labels, duals):
 
 
 def lengths(cost, labels, duals):
-    """What it costs (clusters, clusters) to have one person less in a cluster and one more in another."""
+    """The cost (clusters, clusters) of one row less in a cluster and one more in another."""
     rows, _ = cheapest_to_move(cost, labels, 1)
     at_these = shortest_paths(at_prices(Margins(cost[rows], labels[rows]).least, duals))[0]
     return at_these + duals - duals[:, None]

@@ -1,9 +1,9 @@
-"""Down to a labelling that no small change improves: people alone, two who change places, bundles in the groups' ratio.
+"""Descend to labels that no small change improves: single rows, swaps of two rows, bundles in the groups' ratio.
 
-A change is a transfer of some people from one cluster to another (and of one back, for two who change places). Its effect
-on the loss is exact for Bregman divergences, centres moving along; for medians it is told at the centres as they are. Which
-transfers are worth a look is told by margins, the distance to the other centre less that to one's own: every single and (of up
-to WIDEST people a side) every two whose margins could sum to a gain, and the bundles of cheapest margins.
+A change moves some rows from one cluster to another (and for a swap one row back). Its effect on the loss is exact for
+Bregman divergences, with centres moving along; for medians it is that at the current centres. Margins, the distance to
+the other centre less that to the own one, select the changes to try: all single rows and (with up to WIDEST rows per
+side) all swaps whose margins could sum to a gain, and the bundles of least margins.
 """
 
 from typing import NamedTuple
@@ -18,19 +18,19 @@ from bayesfair.fairness.balanced import is_exact
 from bayesfair.fairness.bounded_sizes import balance_of, within
 
 PASSES = 200
-SMALL = 1e-10  # of the loss of a row: what counts as no gain
-ROUNDING = 16 * np.finfo(float).eps  # of what clusters hold: gains are differences of four such numbers
-# People of a group and a pair of clusters that are tried in pairs; all that could gain where nothing else does.
+SMALL = 1e-10  # relative to the loss per row: a smaller gain is none
+ROUNDING = 16 * np.finfo(float).eps  # relative to `held`: gains are differences of four such numbers
+# Rows of a group and a pair of clusters that are tried in swaps; up to WIDEST if nothing else gains.
 CHEAPEST = 64
 WIDEST = 4096
-BUNDLES = 24  # people, at most, who move together
-REPEATS = 4  # bundles of one kind and pair of clusters that are tried in one pass
-SPARE = 3  # times as many people as a pass looks at are kept from all, for the passes after it
-TOGETHER = 2**10  # transfers whose gains are worked out together
+BUNDLES = 24  # largest number of rows that move together
+REPEATS = 4  # bundles tried per kind, pair of clusters and pass
+SPARE = 3  # times as many rows as a pass needs are kept for later passes
+TOGETHER = 2**10  # transfers whose gains are computed together
 
 
 class Exchanges(NamedTuple):
-    """Candidate changes: `out` leave cluster k and `back` come to it (people, -1 where there is none)."""
+    """Candidate changes: rows `out` leave cluster k, and row `back` comes to it; -1 for none."""
 
     k: np.ndarray
     to: np.ndarray
@@ -40,7 +40,7 @@ class Exchanges(NamedTuple):
 
 
 class Clusters:
-    """Labels with the counts of groups and the sums of rows in every cluster, and what transfers would change."""
+    """Labels with the counts of groups and the sums of rows in every cluster, and the effects of transfers."""
 
     def __init__(self, problem: BalancedProblem, labels):
         X, code, weight, self.constraint, loss, n_clusters = problem
@@ -50,7 +50,7 @@ class Clusters:
         self.masses = np.bincount(labels, weight, n_clusters)
         self.sums = cluster_sums(X, labels, n_clusters, weight)
         self.counts = cells.reshape(n_clusters, self.n_groups)
-        # Two of different weights change the clusters' masses too, for which there is no bound.
+        # A swap of different weights changes the clusters' masses too, which has no bound.
         self.reach = loss.reach(X) * weight[0] if weight.min() == weight.max() else np.inf
         self.near = None
         self.refresh()
@@ -60,21 +60,23 @@ class Clusters:
         return len(self.counts)
 
     def refresh(self):
-        """Centres, for which rows pay until the next time."""
+        """Update the centres, which rows pay for until the next update."""
         self.centers = self.loss.centers(self.X, self.labels, self.n_clusters, self.weight)
 
     @property
     def paid(self):
-        """What rows pay, for these centres."""
+        """Costs of the rows at these centres."""
         return Paid(self.loss, self.X, self.centers, self.weight)
 
     def value(self):
-        """The loss, of the centres that `refresh` has found."""
+        """The loss at the centres of the last `refresh`."""
         return self.loss.value(self.X, self.labels, self.centers, self.weight)
 
     def members(self, most):
-        """({(cluster, group): rows}, {(cluster, group): what each would pay more in every cluster (rows, clusters)}), of those
-        rows who may be in a transfer of this pass, whose pairs are made of the `most` cheapest people."""
+        """({(cluster, group): rows}, {(cluster, group): their margins (rows, clusters)}) of this pass's candidates.
+
+        Swaps use the `most` cheapest rows.
+        """
         wanted = self.room_alone()
         found = self._near(wanted)
         if most > CHEAPEST and np.isfinite(self.reach):
@@ -83,9 +85,10 @@ class Clusters:
         return found
 
     def _near(self, wanted):
-        """`members`: the cheapest of every cluster and group, and all whose margins are up to those that are `wanted`
-        (clusters, groups, clusters). They are looked for among all rows only where those kept from the last time may be too
-        few."""
+        """`members`: the cheapest of every cluster and group, and all with margins up to `wanted` (clusters, groups, clusters).
+
+        All rows are searched only if those kept from the last search may be too few.
+        """
         found = None if self.near is None else self._margins()
         if found is None or not self._are_enough(found[1], wanted):
             self._look_at_all(wanted)
@@ -101,13 +104,13 @@ class Clusters:
         return self._parted(self.near, margin)
 
     def _parted(self, rows, margin):
-        """({(cluster, group): rows}, {(cluster, group): their margins}) of some rows."""
+        """({(cluster, group): rows}, {(cluster, group): their margins}) of these rows."""
         cells = self.labels[rows] * self.n_groups + self.code[rows]
         own = {divmod(cell, self.n_groups): np.flatnonzero(cells == cell) for cell in range(self.counts.size)}
         return {at: rows[part] for at, part in own.items()}, {at: margin[part] for at, part in own.items()}
 
     def _look_at_all(self, wanted):
-        """Rows `near` a change, and `bounds` (clusters, groups, clusters) that the margins of all others were above."""
+        """Find rows `near` a change; `bounds` (clusters, groups, clusters) are below the margins of all others."""
         self.seen = self.centers
         if len(self.X) <= MANY:
             self.near, self.bounds = np.arange(len(self.X)), np.full_like(wanted, np.inf)
@@ -126,7 +129,7 @@ class Clusters:
         self.bounds = np.maximum(bounds.reshape(wanted.shape), wanted)
 
     def _are_enough(self, margins, wanted):
-        """Are the margins of all others still above what matters?"""
+        """Are the margins of all other rows still too large to matter?"""
         if len(self.X) <= MANY or not np.isfinite(self.reach):
             return len(self.X) <= MANY
         drift = self.loss.drift(self.centers - self.seen, self.reach / self.weight[0]) * self.weight[0]
@@ -139,8 +142,7 @@ class Clusters:
         return True
 
     def room_alone(self):
-        """The most that the margin of one who goes alone may be, if that is to gain anything (clusters, groups, clusters); -inf
-        where nobody may."""
+        """Largest margin at which a single row may gain by moving (clusters, groups, clusters); -inf if no row may move."""
         size = self.counts.sum(1)
         room = self.reach * (1 / np.maximum(size - 1, 1)[:, None] + 1 / (size + 1))
         room[size == 1] = np.inf
@@ -148,7 +150,7 @@ class Clusters:
         return np.where(allowed.swapaxes(1, 2), room[:, None], -np.inf)
 
     def room_of_two(self, k, to):
-        """The most that the margins of two who change places may sum to, if that is to gain anything."""
+        """Largest sum of margins at which a swap may gain."""
         size = self.counts.sum(1)
         return self.reach * (1 / size[k] + 1 / size[to])
 
@@ -161,21 +163,23 @@ class Clusters:
         return least
 
     def room_in_pairs(self, least):
-        """The most that the margin of one who changes places may be, beside the least of those who come (clusters, groups,
-        clusters); -inf where no pair may gain."""
+        """Largest margin of a row that may gain by a swap with the row of least margin (clusters, groups, clusters).
+
+        It is -inf if no swap may gain.
+        """
         k, to = np.indices((self.n_clusters,) * 2)
         room = self.room_of_two(k, to)[:, None] - least.T
         return np.where(least <= room, room, -np.inf)
 
     def allowed(self, k, to, moved):
-        """May `moved` (changes, groups) people go from k to another cluster?"""
+        """May `moved` (changes, groups) rows leave k for another cluster?"""
         there = (self.counts[k] >= moved).all(-1) & (k != to)
         moved = np.where(there[..., None], moved, 0)
         leave, come = (within(self.constraint, clusters).satisfied for clusters in (k, to))
         return there & leave(self.counts[k] - moved) & come(self.counts[to] + moved)
 
     def gains(self, k, to, out, back):
-        """How much less the loss would be, of each transfer."""
+        """The decrease of the loss by each transfer."""
         here = out >= 0
         two = back >= 0
         if not self.loss.exact_moves:
@@ -191,16 +195,16 @@ class Clusters:
         return after - self.held(size[k], self.sums[k]) - self.held(size[to], self.sums[to])
 
     def held(self, size, total):
-        """W phi(mean), W its mass: what a cluster's loss is less than the own terms of its rows."""
+        """W phi(mean) with W the mass: a cluster's loss is its rows' own terms less this."""
         size = np.maximum(size, 1e-300)
         return size * self.loss.dissimilarity.potential(total / size[..., None])
 
     def rounding(self):
-        """What gains may be of rounding alone; margins at the centres as they are have next to none."""
+        """The part of gains that may be rounding alone; it is negligible for margins at fixed centres."""
         return ROUNDING * np.abs(self.held(self.masses, self.sums)).max() if self.loss.exact_moves else 0.0
 
     def apply(self, k, to, out, back):
-        """One transfer."""
+        """Apply one transfer."""
         for people, start, end in ((out[out >= 0], k, to), (back[back >= 0], to, k)):
             self.labels[people] = end
             for group in self.code[people]:
@@ -214,9 +218,9 @@ class Clusters:
 
 
 def descend(problem: BalancedProblem, labels, passes=PASSES):
-    """(labels, losses after each pass, whether nothing in the neighbourhood improves): the loss never rises.
+    """(labels, losses after each pass, is nothing in the neighbourhood better?); the loss never rises.
 
-    A pass moves the people who are cheapest to move; after one in vain, all whose transfers could gain anything.
+    A pass moves the rows that are cheapest to move; if that fails, it tries all transfers that could gain.
     """
     clusters = Clusters(problem, labels)
     trace, reached, thorough, optimal = [clusters.value()], clusters.labels.copy(), False, False
@@ -228,7 +232,7 @@ def descend(problem: BalancedProblem, labels, passes=PASSES):
             return reached, np.array(trace), True
         clusters.refresh()
         value = clusters.value()
-        optimal = value > trace[-1]  # by rounding alone
+        optimal = value > trace[-1]  # only by rounding
         if not optimal:
             thorough = made == 0
             trace.append(value)
@@ -237,7 +241,7 @@ def descend(problem: BalancedProblem, labels, passes=PASSES):
 
 
 def improve(clusters: Clusters, found: Exchanges, tiny):
-    """How many of the transfers were made: the best first, each looked at again before it is made."""
+    """Make transfers, the best first, each checked again before it is made; return their number."""
     made, width = 0, 1
     order = np.argsort(-found.gain, kind="stable")
     order = order[found.gain[order] > tiny]
@@ -253,7 +257,7 @@ def improve(clusters: Clusters, found: Exchanges, tiny):
 
 
 def still_good(clusters: Clusters, some: Exchanges, tiny):
-    """Which transfers may be made as things are, and gain more than `tiny`."""
+    """Which transfers are still allowed and gain more than `tiny`."""
     k, to, out, back, _ = some
     here, two = out >= 0, back >= 0
     at = ((clusters.labels[out] == k[:, None]) | ~here).all(1) & ((clusters.labels[back] == to) | ~two)
@@ -263,10 +267,10 @@ def still_good(clusters: Clusters, some: Exchanges, tiny):
 
 
 def bundles(constraint, sizes):
-    """Numbers of people of every group (kinds, groups) who may move together, two or more.
+    """Numbers of rows of every group (kinds, groups) that may move together, two or more.
 
-    All that are in the ratio of the data to within one person, of up to BUNDLES people; where clusters need only be so
-    balanced, small bundles of one and of two groups too.
+    These are all numbers up to BUNDLES that are in the ratio of the data to within one row. If clusters need only a
+    Balance, small bundles of one and of two groups too.
     """
     share, kinds = sizes / sizes.sum(), set()
     n_groups = len(sizes)
@@ -289,7 +293,7 @@ def bundles(constraint, sizes):
 
 
 def candidates(clusters: Clusters, kinds, most) -> Exchanges:
-    """The transfers that may be worth it, with their gains; pairs are made of the `most` cheapest people."""
+    """Transfers that may gain, with their gains; swaps use the `most` cheapest rows."""
     members, margins = clusters.members(most)
     parts = [singles(clusters, members, margins), swaps(clusters, members, margins, most)]
     parts += together(clusters, cheapest(clusters, members, margins), kinds)
@@ -301,7 +305,7 @@ def candidates(clusters: Clusters, kinds, most) -> Exchanges:
 
 
 def widened(parts):
-    """The people of all parts (changes, most), in few bytes: most changes are of one or two."""
+    """The rows of all parts (changes, most), in few bytes: most changes have one row or two."""
     people = np.full((sum(map(len, parts)), max(part.shape[1] for part in parts)), -1, np.int32)
     first = 0
     for part in parts:
@@ -311,7 +315,7 @@ def widened(parts):
 
 
 def worth_it(clusters, k, to, out, back=None):
-    """Those transfers that gain anything, between two clusters or between those of each."""
+    """The transfers with a gain; k and to are two clusters, or two for each transfer."""
     k, to = (np.broadcast_to(one, len(out)) for one in (k, to))
     back = np.full(len(k), -1) if back is None else back
     gain = np.empty(len(k))
@@ -326,7 +330,7 @@ def concatenated(found):
 
 
 def enough():
-    """People of a group and pair of clusters who are always looked at."""
+    """Number of rows per group and pair of clusters that are always tried."""
     return max(CHEAPEST, BUNDLES * REPEATS)
 
 
@@ -345,7 +349,7 @@ def pairs_allowed(clusters, kinds):
 
 
 def singles(clusters: Clusters, members, margins):
-    """Every person who may go alone, where what the centres give way may make up for their margin."""
+    """Rows whose margin may be smaller than the gain from moving centres."""
     found, room = [], clusters.room_alone().swapaxes(1, 2)
     for k, to in np.argwhere((room > -np.inf).any(2)):
         groups = np.flatnonzero(room[k, to] > -np.inf)
@@ -355,9 +359,9 @@ def singles(clusters: Clusters, members, margins):
 
 
 def swaps(clusters: Clusters, members, margins, most):
-    """Two of one group who change places, where their margins and what the centres give way may sum to a gain."""
+    """Swaps of two rows of one group whose margins and moving centres may sum to a gain."""
     found, least = [], clusters.least(margins)
-    most = most if np.isfinite(clusters.reach) else CHEAPEST  # without a bound every pair would be tried
+    most = most if np.isfinite(clusters.reach) else CHEAPEST  # without a bound all pairs would be tried
     for k, to in np.argwhere(np.triu(np.ones((clusters.n_clusters,) * 2, bool), 1)):
         room, pairs = clusters.room_of_two(k, to), []
         together = least[k, :, to] + least[to, :, k]
@@ -373,13 +377,13 @@ def swaps(clusters: Clusters, members, margins, most):
 
 
 def below(values, limit, most):
-    """Where values are at most `limit`, of these the `most` smallest."""
+    """Positions of the `most` smallest values that are at most `limit`."""
     where = np.flatnonzero(values <= limit)
     return where if len(where) <= most else where[np.argpartition(values[where], most)[:most]]
 
 
 def cheapest(clusters: Clusters, members, margins):
-    """People of every group with the least margins, in order (from, to, groups, BUNDLES * REPEATS); -1 for none."""
+    """Rows of every group by increasing margin (from, to, groups, BUNDLES * REPEATS); -1 for none."""
     width = BUNDLES * REPEATS
     order = np.full((clusters.n_clusters, clusters.n_clusters, clusters.n_groups, width), -1)
     for (k, group), margin in margins.items():
@@ -392,12 +396,12 @@ def cheapest(clusters: Clusters, members, margins):
 
 
 def together(clusters: Clusters, order, kinds):
-    """Bundles of the people with the least margins, a list with one entry per number of people and repeat."""
+    """Bundles of the rows with the least margins: a list by number of rows and repeat."""
     found, size = [], kinds.sum(1)
     for many in np.unique(size):
         own = kinds[size == many]
         group = np.repeat(np.tile(np.arange(own.shape[1]), len(own)), own.ravel()).reshape(-1, many)
-        held = np.take_along_axis(own, group, 1)  # of each one's group
+        held = np.take_along_axis(own, group, 1)  # for each row's group
         place = np.arange(many) - np.take_along_axis(np.cumsum(own, 1) - own, group, 1)
         k, to, at = np.nonzero(pairs_allowed(clusters, own))
         for repeat in range(REPEATS):

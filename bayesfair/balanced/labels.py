@@ -1,4 +1,4 @@
-"""Labels from cooled starts: counts in whole people, then centres and exact transport in turn until neither gains."""
+"""Labels from cooled starts: whole counts, then centres and exact transport in turn until neither gains."""
 
 from contextlib import suppress
 from itertools import combinations
@@ -18,18 +18,18 @@ from bayesfair.balanced.transport import assign
 from bayesfair.fairness.balanced import nearest_counts, tighter
 from bayesfair.fairness.bounded_sizes import BoundedSizes, size_bounds
 
-ROUNDS, ROUNDS_OF_MANY = 50, 3  # of starts, which sweeps settle further
-FINALISTS = 3  # starts that are brought to a local optimum; all of them and others where rows are few
+ROUNDS, ROUNDS_OF_MANY = 50, 3  # rounds for starts of chains, which sweeps improve further
+FINALISTS = 3  # starts that descend to a local optimum; with few rows all of them and random ones
 FEW_ROWS = 50
-ROWS_WITH_RUNGS = 1_000  # up to which a bound is solved after tighter ones
+ROWS_WITH_RUNGS = 1_000  # rows up to which tighter bounds are solved before the one asked for
 AT_ONCE = 2**16  # rows of a group whose costs are in memory together
-RANDOM = 4  # times as many starts at random as cooled ones, where rows are few
-SMALLEST_GAIN = 1e-9  # of the loss, for which bounds are exchanged
-GENERATIONS = 5  # in which the cooled starts are recombined
+RANDOM = 4  # random starts per cooled one, with few rows
+SMALLEST_GAIN = 1e-9  # relative gain of the loss that is worth exchanging bounds
+GENERATIONS = 5  # generations of recombined starts
 
 
 class Settled(NamedTuple):
-    """Balanced labels and the losses on the way to them."""
+    """Balanced labels and the losses on the way there."""
 
     labels: np.ndarray
     trace: np.ndarray
@@ -160,7 +160,7 @@ def cheapest_labels(problem: BalancedProblem, n_starts, seed, *, max_iter, progr
 
 
 def rungs_of(problem: BalancedProblem):
-    """The `tighter` bounds that some labels fulfil."""
+    """The `tighter` bounds that some labels satisfy."""
     sizes, rungs = np.bincount(problem.code), []
     alike = np.tile(sizes / problem.n_clusters, (problem.n_clusters, 1))
     for constraint in tighter(problem.constraint, sizes):
@@ -171,15 +171,18 @@ def rungs_of(problem: BalancedProblem):
 
 
 def settled_descent(problem: BalancedProblem, start: Cooled, max_iter) -> Cheapest:
-    """The local optimum that a start leads to."""
+    """The local optimum reached from a start."""
     settled = settle(problem, start, max_iter)
     labels, trace, optimal = descend(problem, settled.labels, max_iter - len(settled.trace))
     return Cheapest(labels, np.concatenate([settled.trace, trace[1:]]), optimal)
 
 
 def best_bounds(problem: BalancedProblem, best: Cheapest, max_iter) -> Cheapest:
-    """The best when clusters exchange their bounds two by two, until no exchange gains: which cluster has which bounds is part
-    of what is sought. Of many rows only those are brought to a local optimum that are cheaper before."""
+    """The best labels after clusters exchanged their bounds two by two, until no exchange gains.
+
+    Which cluster has which bounds is part of the search. With many rows, only labels that are cheaper before descend to
+    a local optimum.
+    """
     bounds = [np.broadcast_to(bound, problem.n_clusters) for bound in size_bounds(problem.constraint)]
     every, tried = combinations(range(problem.n_clusters), 2), set()
     pairs = [(one, other) for one, other in every if any(bound[one] != bound[other] for bound in bounds)]
@@ -207,24 +210,24 @@ def exchanged(problem: BalancedProblem, best: Cheapest, one, other, max_iter) ->
 
 
 def random_start(problem: BalancedProblem, rng) -> Cooled:
-    """Rows as centres and sizes of clusters at random: of few rows annealing averages too much, and descents cost little."""
+    """Random rows as centres, and random sizes: for few rows, where annealing averages too much and descents are cheap."""
     X, n_clusters, sizes = problem.X, problem.n_clusters, np.bincount(problem.code)
     counts = rng.dirichlet(np.full(n_clusters, 2.0))[:, None] * sizes
     return Cooled(X[rng.choice(len(X), n_clusters, replace=False)], no_duals(problem), counts, np.inf)
 
 
 def no_duals(problem: BalancedProblem):
-    """Those of `Cooled` where nothing has been cooled."""
+    """The duals of an uncooled start."""
     return np.zeros((len(Multipliers.of(problem.constraint).A), problem.n_clusters))
 
 
 def centered(X, loss: Centroids):
-    """Rows less their mean where that changes no distance: less is lost to rounding. Many rows come without it."""
+    """Rows less their mean if distances stay the same, which loses less to rounding; large tables are centred already."""
     return X - mean(X) if loss.degree and len(X) < MANY else X
 
 
 def in_own_units(problem: BalancedProblem):
-    """(the problem in units in which labels are found, the unit of losses there)."""
+    """(the problem in the search's units, the unit of losses there)."""
     X, loss = problem.X, problem.loss
     of_rows, of_losses = loss.scale(X)
     X = X if np.all(of_rows == 1) else X / np.asarray(of_rows, X.dtype)
@@ -232,7 +235,7 @@ def in_own_units(problem: BalancedProblem):
 
 
 def settle(problem: BalancedProblem, start: Cooled, rounds) -> Settled:
-    """Counts nearest to those of one cooled start, then transport at these counts and centres in turn: the loss never rises."""
+    """Round the counts of one cooled start, then alternate transport and centres: the loss never rises."""
     sizes = np.bincount(problem.code, minlength=start.counts.shape[1])
     counts = nearest_counts(problem.constraint, sizes, start.counts)
     duals = Multipliers.of(problem.constraint).alpha(start.mu[None])[0]
@@ -240,8 +243,10 @@ def settle(problem: BalancedProblem, start: Cooled, rounds) -> Settled:
 
 
 def alternate(problem: BalancedProblem, counts, centers, duals, rounds) -> Settled:
-    """Transport to clusters of `counts` (clusters, groups) and centres in turn until nothing is gained; where sizes are
-    bounded, at counts that cost less, too."""
+    """Alternate transport to clusters of `counts` (clusters, groups) and centres until nothing is gained.
+
+    With bounds on sizes, also at counts that cost less.
+    """
     X, code, weight, loss = problem.X, problem.code, problem.weight, problem.loss
     labels, duals, trace, stays = np.full(len(X), -1, np.int32), duals.copy(), [], False
     while len(trace) < rounds and not stays:
@@ -253,7 +258,7 @@ def alternate(problem: BalancedProblem, counts, centers, duals, rounds) -> Settl
         centers = loss.centers(X, labels, problem.n_clusters, weight)
         value, last = loss.value(X, labels, centers, weight), min(trace, default=np.inf)
         trace.append(min(value, last))
-        stays = value >= last  # labels that are tied may change for ever
+        stays = value >= last  # tied labels could change for ever
         if stays and isinstance(problem.constraint, BoundedSizes):
             cheaper = cheaper_counts(problem, counts, centers, labels, duals)
             counts, stays = (counts, True) if cheaper is None else (cheaper, False)

@@ -1,4 +1,4 @@
-"""Rows placed in given clusters, all together, so that every cluster is balanced: what each place costs is known."""
+"""Place rows in given clusters, all together, so that every cluster is balanced, given the cost of each place."""
 
 from dataclasses import dataclass
 
@@ -10,10 +10,10 @@ from bayesfair.balanced.annealing import AnnealedRows, Multipliers, balanced_mom
 from bayesfair.balanced.transport import assign
 from bayesfair.fairness.balanced import BalanceConstraint, nearest_counts
 
-SMALL = 4_000  # places, rows times clusters
-NODES = 2_000  # of the branch and bound
-UNFAIR = 1e-4  # of the people of an average cluster, with whom the duals may be wrong
-STEPS, RATE = 24, 2.0  # temperatures from the spread of the costs down, and by how much each is lower
+SMALL = 4_000  # rows times clusters
+NODES = 2_000  # limit of the branch and bound
+UNFAIR = 1e-4  # error of the duals' counts, relative to an average cluster
+STEPS, RATE = 24, 2.0  # number and ratio of temperatures, from the spread of the costs down
 
 
 def balanced_placement(cost, code, constraint: BalanceConstraint):
@@ -36,7 +36,7 @@ def balanced_placement(cost, code, constraint: BalanceConstraint):
 
 
 def _programme(cost, code, constraint):
-    """The labels of an integer programme, None where it ended without any that are balanced."""
+    """The labels found by an integer programme, or None if it found no balanced ones."""
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csr_array, eye_array, kron
 
@@ -66,8 +66,10 @@ def _by_duals(cost, code, constraint):
 
 
 def cheapest_near(counts, cost, code, constraint, duals):
-    """The cheapest labels (N,) with the whole numbers of every group in the clusters that are nearest to `counts` (K, J).
-    `duals` (J, K): of the groups, nearly."""
+    """The cheapest labels (N,) with the whole counts of every group in the clusters that are nearest to `counts` (K, J).
+
+    `duals` (J, K): approximate duals of the groups.
+    """
     sizes = np.bincount(code, minlength=counts.shape[1])
     used = np.sort(np.argsort(-counts.sum(1), kind="stable")[: max(1, min(len(cost), (counts.sum(1) >= 0.5).sum()))])
     share = counts[used].sum(1) / counts[used].sum()
@@ -82,7 +84,7 @@ def cheapest_near(counts, cost, code, constraint, duals):
 
 @dataclass(frozen=True)
 class _Costs:
-    """What `annealing` asks of a loss, where rows hold what every cluster costs them and "centres" are unit vectors."""
+    """A loss for `annealing`, with rows of costs in every cluster and unit vectors as "centres"."""
 
     def soft(self, centers, x):
         def pull(weight):
@@ -92,7 +94,7 @@ class _Costs:
 
 
 def _soft(cost, code, constraint):
-    """Expected counts (K, J) of the cheapest soft labels that are balanced, and the duals of the groups (J, K)."""
+    """Expected counts (K, J) of the cheapest balanced soft labels, and the duals of the groups (J, K)."""
     multipliers, n_clusters = Multipliers.of(constraint), cost.shape[1]
     rows = AnnealedRows(cost, code, multipliers.A.shape[1], np.ones(len(cost)))
     temperature = max(cost.mean(), np.finfo(np.float32).tiny)

@@ -1,4 +1,4 @@
-"""What every search for the cheapest balanced labels is given."""
+"""The input of every search for the cheapest balanced labels."""
 
 from typing import NamedTuple
 

@@ -1,7 +1,8 @@
-"""Cooled starts, then strangers, then children, who take each centre from one of two parents; cooled from a middle temperature.
+"""Recombine cooled starts: each child takes every centre from one of two parents and cools from a middle temperature.
 
-The genetic search of Gribel and Vidal (2019, HG-means) with annealing under the balance constraint as its local search: a start
-that placed all centres but one well lends them to others, where more starts from nothing would each err somewhere.
+This is the genetic search of Gribel and Vidal (2019, HG-means) with annealing under the balance constraint as its local
+search. A start with all centres but one well placed passes them on, while more independent starts would each fail
+somewhere. The first parents are cooled starts and random ones.
 """
 
 import numpy as np
@@ -10,16 +11,18 @@ from bayesfair.balanced.annealing import Annealer, Cooled
 from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.fairness.balanced import exactly, is_exact
 
-REHEATED = 8  # parts of the starts' loss per row: the temperature at which children begin
-EXACTLY = 2  # generations under exact balance, where less is asked for
-SAME = 1e-4  # of the loss: closer starts count as one
+REHEATED = 8  # children begin at the starts' loss per row over this
+EXACTLY = 2  # generations under exact balance, if less is asked for
+SAME = 1e-4  # relative to the loss: closer starts count as one
 SAMPLE = 20_000  # rows that are annealed; all of them cool the best starts at the end
-ALL_ROWS = 4  # temperature at which they do, in units of the coldest one
+ALL_ROWS = 4  # the temperature at which they do, relative to the coldest one
 
 
 def search(problem: BalancedProblem, n_starts, generations, rng, *, finalists=None, done=lambda _: None) -> Cooled:
-    """The cooled starts that are cheapest and differ, best first, after `generations` of as many children; `done(1)` is
-    called after each. `finalists`: how many are wanted, all of `n_starts` unless given."""
+    """The cheapest distinct cooled starts, best first, after `generations` of as many children.
+
+    `done(1)` is called after each. `finalists`: how many to return, by default `n_starts`.
+    """
     some = sample(problem.code, SAMPLE, rng)
     few = problem.of(some)
     annealer = Annealer.of(few, rng, np.bincount(problem.code))
@@ -32,10 +35,10 @@ def search(problem: BalancedProblem, n_starts, generations, rng, *, finalists=No
 
 
 def bred(problem: BalancedProblem, annealer: Annealer, n_starts, generations, done) -> Cooled:
-    """What is alive after the generations, best first: `strangers` are the first of them, and children of two all others.
+    """The survivors of all generations, best first: the first generation are `strangers`, the others children of two.
 
-    Where a Balance is asked for, the first starts and generations are balanced exactly: they fulfil every bound, and their
-    duals are found sooner. A bound that is loosened begins where a tighter one does.
+    If a Balance is asked for, the first starts and generations are balanced exactly: they satisfy every bound, and
+    their duals are found sooner. A looser bound starts from the survivors of a tighter one.
     """
     asked = annealer
     if generations > EXACTLY and not is_exact(problem.constraint):
@@ -57,15 +60,18 @@ def bred(problem: BalancedProblem, annealer: Annealer, n_starts, generations, do
 
 
 def children(alive: Cooled, rng):
-    """(centres, duals) of as many children as are alive."""
+    """(centres, duals) of as many children as parents."""
     n_starts = len(alive.loss)
     parents = [rng.choice(n_starts, 2, replace=False) for _ in range(n_starts)]
     return map(np.stack, zip(*(recombined(*map(alive.run, pair), rng) for pair in parents)))
 
 
 def strangers(problem: BalancedProblem, n_starts, rng):
-    """Rows as centres (starts, clusters, dim), each drawn by what it would pay in the nearest of those before it (k-means++,
-    Arthur and Vassilvitskii 2007): they find small clusters far from the others, which one centre for all never splits into."""
+    """Random rows as centres (starts, clusters, dim), drawn by cost at the nearest earlier one (k-means++).
+
+    See Arthur and Vassilvitskii 2007. They find small clusters far from the others, which a split of one common centre
+    never does.
+    """
     X, _, weight, _, loss, n_clusters = problem
     centers = np.empty((n_starts, n_clusters, X.shape[1]))
     for start in centers:
@@ -79,7 +85,7 @@ def strangers(problem: BalancedProblem, n_starts, rng):
 
 
 def sample(code, most, rng):
-    """Rows (at most about `most`), in order, drawn at random within groups: every group keeps its share, and a row."""
+    """About `most` rows, in order, drawn within groups: every group keeps its share, and at least one row."""
     if len(code) <= most:
         return np.arange(len(code))
     members = [np.flatnonzero(code == group) for group in range(code.max() + 1)]
@@ -88,7 +94,7 @@ def sample(code, most, rng):
 
 
 def recombined(mother, father, rng):
-    """(centres (clusters, dim), duals), each from one of the two, whose clusters were paired by distance."""
+    """(centres (clusters, dim), duals), each from one of two parents whose clusters are paired by distance."""
     from scipy.optimize import linear_sum_assignment
     from scipy.spatial.distance import cdist
 
@@ -99,9 +105,9 @@ def recombined(mother, father, rng):
 
 
 def survivors(parents: Cooled, children: Cooled) -> Cooled:
-    """As many as there were, the best first: of starts whose losses are the same, the best; then others."""
+    """The best of both, as many as before; starts with the same loss count once, unless too few are left."""
     everyone = sorted_by_loss(Cooled(*(np.concatenate(pair) for pair in zip(parents, children))))
-    with np.errstate(invalid="ignore"):  # of two that are not balanced
+    with np.errstate(invalid="ignore"):  # both losses are infinite if neither is balanced
         new = np.diff(everyone.loss, prepend=-np.inf) > SAME * np.abs(everyone.loss)
     return everyone.run(np.argsort(~new, kind="stable")[: len(parents.loss)])
 

@@ -1,4 +1,4 @@
-"""From somebody's labels to balanced ones: with as few moves as the counts allow, and on to the cheapest near them."""
+"""Repair given labels: to balance with as few moves as the counts allow, and on to the cheapest labels nearby."""
 
 from typing import NamedTuple
 
@@ -12,21 +12,27 @@ from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.balanced.transport import assign
 from bayesfair.fairness.balanced import BalanceConstraint, nearest_counts
 
-# Of the largest difference of costs: what a move pays. A way with one more stop saves at most three of these differences.
+# Cost of a move, relative to the largest difference of costs. A path with one more stop saves at most three of these
+# differences.
 DETER = 4
 
 
 class Repair(NamedTuple):
-    """Balanced labels (N,) near those that were given. `fewest`: at the nearest counts, with as few moves as these allow and of
-    those the cheapest. `cheapest`: where a descent of the loss from there ends."""
+    """Balanced labels (N,) near the given ones.
+
+    `fewest`: at the nearest counts, the cheapest with as few moves as these allow. `cheapest`: the end of a descent of
+    the loss from there.
+    """
 
     fewest: np.ndarray
     cheapest: np.ndarray
 
 
 def moves_needed(constraint: BalanceConstraint, counts):
-    """(balanced counts nearest to those given (K, J), how many people have to move for them): as few as can be, but for the 1%
-    that the programme may leave."""
+    """(balanced counts nearest to those given (K, J), number of rows that have to move).
+
+    The number is the least possible, up to the 1% that the programme may leave.
+    """
     balanced = nearest_counts(constraint, counts.sum(0), counts, widest=counts.sum())
     return balanced, int(np.maximum(counts - balanced, 0).sum())
 

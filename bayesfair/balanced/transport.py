@@ -1,12 +1,12 @@
 """The cheapest assignment of rows to K clusters with given counts: a transport problem with K duals.
 
-From the assignment that prices (duals) suggest, surplus rows leave along shortest paths in the graph of
-the clusters, whose arc k -> l costs what the cheapest row of k pays for going to l (successive shortest paths; Ahuja,
-Magnanti and Orlin 1993, ch. 9): the assignment is optimal for its own counts before and after every path, so that the last
-one is optimal for the counts asked for. At these prices no arc is cheaper than 0 but by rounding, which is cut off: where
-distances are tied, cycles would cost less than nothing otherwise, and a path would run in a circle. A path moves one row:
-where thousands are to move, prices are brought near the optimum before, cluster by cluster. Paths look at the rows that are
-cheapest to move alone.
+Start from the assignment at given prices (duals). Surplus rows then leave along shortest paths in the graph of the
+clusters, whose arc k -> l costs the least extra of any row of k that moves to l (successive shortest paths; Ahuja,
+Magnanti and Orlin 1993, ch. 9). The assignment is optimal for its own counts before and after every path, so the last
+one is optimal for the counts asked for. At these prices all arcs are at least 0 up to rounding, which is cut off:
+otherwise ties could make cycles of negative cost, and a path would run in a circle. A path moves one row. If thousands
+are to move, prices are first brought near the optimum, cluster by cluster. Paths only look at the rows that are
+cheapest to move.
 """
 
 from itertools import pairwise
@@ -15,15 +15,15 @@ import numpy as np
 
 from bayesfair._arrays import row_blocks
 
-MANY_PATHS = 500  # each takes milliseconds
-ENOUGH = 0.9  # of the surplus may be left after a round of prices, or another is of no use
+MANY_PATHS = 500  # paths; each takes milliseconds
+ENOUGH = 0.9  # largest share of the surplus after a round of prices that is worth another round
 
 
 def assign(cost, counts, duals):
-    """(labels (n,), duals (K,)): the cheapest labels whose clusters have `counts` (K,), where row i pays cost[i, k] (n, K).
+    """(labels (n,), duals (K,)): the cheapest labels whose clusters have `counts` (K,), if row i costs cost[i, k] (n, K).
 
-    duals: prices near the optimum; the better, the fewer paths. Those returned are in the middle of the optimal ones:
-    cost - duals is least, over clusters, at a row's label.
+    duals: prices near the optimum; the better they are, the fewer paths. The returned duals are in the middle of the
+    optimal ones: cost - duals is least, over clusters, at a row's label.
     """
     labels, surplus = choices(cost, counts, duals)
     if np.abs(surplus).sum() > MANY_PATHS:
@@ -39,18 +39,18 @@ def assign(cost, counts, duals):
         surplus[start] -= 1
         surplus[end] += 1
         graph.push(start, end, before[start])
-        duals = duals + np.minimum(nearest, nearest[end])  # at which the path costs nothing
+        duals = duals + np.minimum(nearest, nearest[end])  # at these prices the path costs nothing
     labels[rows] = graph.labels
     return labels, middle_duals(shortest_paths(at_prices(graph.least, duals))[0] + duals - duals[:, None])
 
 
 def at_prices(least, duals):
-    """Arcs (K, K) less what prices make up for. Where these are optimal they are at least 0; rounding is cut off."""
+    """Arcs (K, K) less the difference of prices: at least 0 at optimal prices, with rounding cut off."""
     return np.maximum(least + duals[:, None] - duals, 0.0)
 
 
 def choices(cost, counts, duals):
-    """(the cheapest cluster of every row at these prices, how many more than its count each cluster has)."""
+    """(the cheapest cluster of every row at these prices, the surplus of each cluster over its count)."""
     labels = np.empty(len(cost), np.int32)
     for rows in row_blocks(len(cost)):
         labels[rows] = (cost[rows] - duals).argmin(1)
@@ -58,8 +58,10 @@ def choices(cost, counts, duals):
 
 
 def ascend(cost, counts, duals, surplus):
-    """Duals at which fewer rows choose wrongly: each in turn is set so that its cluster has its count at the prices of the
-    others, an ascent of the concave dual by its coordinates, as long as rounds are of use."""
+    """Duals at which fewer rows choose wrongly, by coordinate ascent of the concave dual.
+
+    Each dual in turn is set so that its cluster has its count at the others' prices, while rounds help.
+    """
     best, fewest, left = duals, np.abs(surplus).sum(), np.inf
     duals = duals.copy()
     while MANY_PATHS < fewest < ENOUGH * left:
@@ -81,16 +83,16 @@ def fitting_price(cost, count, duals, k):
         for other in np.delete(np.arange(len(duals)), k):
             np.minimum(others, paid[:, other] - duals[other], out=others)
         margin[rows] = paid[:, k] - others
-    last, first = max(count - 1, 0), min(count, len(cost) - 1)  # of those who choose it, and of the others
+    last, first = max(count - 1, 0), min(count, len(cost) - 1)  # last row that chooses it, first row that does not
     return np.partition(margin, (last, first))[[last, first]].mean()
 
 
 def cheapest_to_move(cost, labels, most, cells=None, n_cells=None, also=None):
-    """(rows, in order, bounds (cells, clusters)): the `most` rows of every cell who would pay least more in another cluster, of
-    every other one; nobody else would pay less more than the bound of their cell. Cells of few rows are whole, without bounds.
+    """(rows in order, bounds (cells, clusters)): the `most` rows of every cell that cost least more elsewhere.
 
-    cells: of every row, within one cluster; the clusters themselves unless given. also: tells of a block of rows and of what
-    each would pay more (rows, clusters) which of them are kept, too.
+    They are chosen for every other cluster; all other rows cost at least the bound of their cell more. Cells of few
+    rows are whole, without bounds. cells: of every row, within one cluster; by default the clusters. also: given a
+    block of rows and their extra costs (rows, clusters), marks more rows to keep.
     """
     n_clusters = cost.shape[1]
     cells, n_cells = (labels, n_clusters) if cells is None else (cells, n_cells)
@@ -117,8 +119,10 @@ def cheapest_to_move(cost, labels, most, cells=None, n_cells=None, also=None):
 
 
 class Margins:
-    """What the cheapest row of every cluster pays for going to every other one, kept up to date as rows move; `labels` are
-    those that it moves."""
+    """The least extra cost of any row of a cluster in every other one, updated as rows move.
+
+    Moves change `labels` in place.
+    """
 
     def __init__(self, cost, labels):
         self.cost, self.labels = cost, labels
@@ -140,7 +144,7 @@ class Margins:
         self.least[cluster, cluster] = np.inf
 
     def push(self, start, end, before):
-        """One row moves along every arc of the path from `start` to `end`; `before` (K,): from where clusters are reached."""
+        """Move one row along every arc of the path from `start` to `end`; `before` (K,): the cluster before each one."""
         path = [end]
         while path[-1] != start:
             path.append(before[path[-1]])
@@ -154,8 +158,10 @@ class Margins:
 
 
 def shortest_paths(arcs):
-    """(lengths (K, K), the cluster before the last one on the way): Dijkstra from every cluster, for arcs of at least 0. One
-    is reached only from those that were reached earlier, so that every way has an end, whatever is tied."""
+    """(lengths (K, K), the cluster before the last one on the path): Dijkstra from every cluster, for arcs of at least 0.
+
+    A cluster is reached only from earlier ones, so that every path ends even with ties.
+    """
     n_clusters = len(arcs)
     each = np.arange(n_clusters)
     length = np.where(np.eye(n_clusters, dtype=bool), 0.0, np.inf)
@@ -171,7 +177,7 @@ def shortest_paths(arcs):
 
 
 def middle_duals(length):
-    """Optimal duals from the lengths of shortest paths: a row of them is optimal, so is a column with its sign changed."""
+    """Optimal duals from the lengths of shortest paths: a row of them is optimal, and so is a column with its sign changed."""
     finite = np.where(np.isfinite(length), length, 0.0)
     forward = np.isfinite(length).all(1)
     if not forward.any():

@@ -1,4 +1,4 @@
-"""What can be typed: commands, options, and their values from text."""
+"""The command line: commands, options, and their values from text."""
 
 import argparse
 import codecs
@@ -40,13 +40,15 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(**settings)
 
     def error(self, message):
-        text = re.sub(r"^argument [^`]+: (?=`)", "", message)  # our own messages name their argument already
+        text = re.sub(r"^argument [^`]+: (?=`)", "", message)  # our own messages already name their argument
         self.exit(2, f"{self.prog}: {text.rstrip('.')}. See {self.prog} --help.\n")
 
 
 def parse(argv):
-    """What was typed, with `run` to be called with it. Only the command's own options are made: those of `fit` are read from
-    the estimators, which take a while to import."""
+    """The parsed command line, with `run` to be called with it.
+
+    Only the command's own options are made: those of `fit` are read from the estimators, which are slow to import.
+    """
     parser = _Parser(prog="bayesfair", description=ABOUT)
     parser.add_argument("--version", action="version", version=f"bayesfair {bayesfair.__version__}")
     added = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -263,7 +265,7 @@ COMMANDS = {
 
 
 def _add_setting(group, name, option, default=None):
-    """The option of a setting of estimators: whose it is, what may be typed and what is usual are theirs to say."""
+    """The option of a setting of estimators, which define its type, choices and default."""
     takers = takers_of(name)
     about = option.help if default else ": ".join(filter(None, [f"of {', '.join(takers)}", option.help]))
     if option.metavar is None:
@@ -279,7 +281,7 @@ def _add_setting(group, name, option, default=None):
 
 
 def _add(parser, name, kind, *, help="", usual=None, **settings):
-    """An argument that is what an annotation says, or what `kind(name, text)` gives; what that raises is the message."""
+    """An argument with the type of an annotation or of `kind(name, text)`, whose errors become the message."""
     shown = settings["metavar"] if name[0] != "-" else name
     if not isinstance(kind, FunctionType):
         one = kind if isinstance(kind, Declared) else declared(kind)
@@ -318,7 +320,7 @@ def _filled(option, text):
 def _path(option, text):
     try:
         return Path(_filled(option, text)).expanduser()  # the shell leaves the ~ of --out=~/run.nc as it is
-    except RuntimeError:  # nobody of that name
+    except RuntimeError:  # no user of that name
         return Path(text)
 
 
@@ -376,7 +378,7 @@ def _numbers(option, text):
     ends = re.fullmatch(r"([0-9]{1,6})-([0-9]{1,6})", text.strip())
     typed = range(int(ends[1]), int(ends[2]) + 1) if ends else _names(option, text)
     if not typed:
-        raise ValueError(message(option, "be a range that rises", repr(text), "Write for example 2-8."))
+        raise ValueError(message(option, "be an increasing range", repr(text), "Write for example 2-8."))
     return [_count(option, str(one)) for one in typed]
 
 

@@ -13,23 +13,25 @@ from bayesfair._check import message
 from bayesfair._units import with_note
 from bayesfair.cli.tables import UNNAMED, listed, separator_hint, typed
 
-# How programs write that a number is missing: those that pandas knows. In sensitive columns they are categories.
+# How programs write a missing number: pandas' list. In sensitive columns these are categories.
 MISSING_NUMBERS = {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"} | {
     *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
 }
-MISSING = ("error", "drop")  # what may be done about rows without a value
+MISSING = ("error", "drop")  # choices for rows without a value
 UNNAMED_ROWS = "row names, as it has no name itself"
 COUNTED_ROWS = "row numbers; name it in --features to take it"
 TOGETHER = (("--sensitive", "--features"), ("--features", "--categorical"))  # may name the same columns
 TRUTH = {"True": "1", "TRUE": "1", "true": "1", "False": "0", "FALSE": "0", "false": "0"}
-INTEGER = r"[+-]?(?:0|[1-9][0-9]{0,14})(?:\.0+)?"  # as floats hold exactly; not 007, which is a code
+INTEGER = r"[+-]?(?:0|[1-9][0-9]{0,14})(?:\.0+)?"  # integers that floats hold exactly; not 007, which is a code
 THOUSANDS = (",", ".", " ", "'", "_")
 
 
 class ChosenColumns(NamedTuple):
-    """What `fit` takes from a table: features (obs, dim) and sensitive categories (obs, columns) under the names of its rows,
-    {name: why it is left out}, {name: how many rows without a value in it were dropped}, and weights (obs,), None where
-    every row is one."""
+    """The part of a table that `fit` uses, under the names of its rows.
+
+    Features (obs, dim), sensitive categories (obs, columns), {name: why it is left out}, {name: number of rows dropped
+    because of it}, and weights (obs,), None if all are 1.
+    """
 
     features: object
     sensitive: object
@@ -53,13 +55,13 @@ class ChosenColumns(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What is asked of a table: names of columns, and how cells are read.
+    """What a command reads from a table: names of columns, and the form of cells.
 
-    `features`: None for every numeric column that is not row names or constant, [] for none. `weights`: the column of how much
-    rows count; `index`: that of row names. `na`: texts that mean missing in every column of text, beside empty cells and, for
-    numbers, MISSING_NUMBERS. `decimal`: the point of numbers in columns of text; `thousands`: what stands between groups of
-    three digits. `missing`: rows without a value are an "error"; "drop" leaves them out, "keep", which nobody types, leaves
-    numbers missing. `missing_group`: the group of rows whose value is missing in a sensitive column.
+    `features`: None for every numeric column that is not row names or constant, [] for none. `weights`: the column of
+    the rows' weights; `index`: that of row names. `na`: texts that mean missing in every column of text, beside empty
+    cells and, for numbers, MISSING_NUMBERS. `decimal`: the decimal point in columns of text; `thousands`: the mark
+    between groups of three digits. `missing`: rows without a value are an "error"; "drop" leaves them out; "keep",
+    which no option sets, leaves numbers missing. `missing_group`: the group of rows whose sensitive value is missing.
     """
 
     sensitive: list
@@ -79,12 +81,12 @@ class Wanted(NamedTuple):
 
     @property
     def style(self):
-        """(what is no number but missing, the decimal point, the mark of thousands)"""
+        """(texts that mean missing, the decimal point, the mark of thousands)."""
         return MISSING_NUMBERS | set(self.na), self.decimal, self.thousands
 
     @property
     def named(self):
-        """{option: the columns that it names}"""
+        """{option: the columns that it names}."""
         lists = {"--sensitive": self.sensitive, "--features": self.features or [], "--categorical": self.categories}
         alone = {"--weights": self.weights, "--index": self.index}
         return lists | {option: [] if name is None else [name] for option, name in alone.items()}
@@ -132,7 +134,7 @@ def choose_columns(table, wanted: Wanted) -> ChosenColumns:
 
 
 def row_names(table, index):
-    """What is in the column `index`, whole numbers as such; the rows are counted where it is None."""
+    """The values of the column `index`, whole numbers as such; rows are counted if it is None."""
     import pandas as pd
 
     if index is None:
@@ -144,8 +146,10 @@ def row_names(table, index):
 
 
 def column_of_names(table, index, taken):
-    """The column `index` of row names, or else the first one where that has no name or counts the rows and is not `taken`,
-    and why it is no feature; (None, "") where there is none."""
+    """(the column of row names, why it is no feature), or (None, "") without one.
+
+    It is `index`, or else the first column if it has no name, or counts the rows, and is not `taken`.
+    """
     first = table.columns[0]
     if index is not None:
         return index, "row names"
@@ -159,15 +163,17 @@ def column_of_names(table, index, taken):
 
 
 def _with_reasons(left_out):
-    """Names with the reason in brackets, once for all that share it."""
+    """Names with the reason in brackets, one bracket for all that share it."""
     reasons = dict.fromkeys(left_out.values())
     names = {reason: listed(typed(name) for name in left_out if left_out[name] == reason) for reason in reasons}
     return listed(f"{names[reason]} ({reason})" for reason in reasons)
 
 
 def standardized(features):
-    """Columns of mean zero and standard deviation one, those of categories as they are; ValueError names those for which
-    there is no such thing."""
+    """Columns of mean zero and standard deviation one; those of categories stay unchanged.
+
+    Raises a ValueError that names columns which cannot be standardised.
+    """
     numbers = features.select_dtypes("number")
     with np.errstate(over="ignore", invalid="ignore"):
         centred = numbers - numbers.mean()
@@ -181,7 +187,7 @@ def standardized(features):
 
 
 def _check_names(table, named):
-    """ValueError where columns that options name, {option: names}, are none of the table, or another option's too."""
+    """Raise a ValueError if columns named by options, {option: names}, are not in the table, or are named by two options."""
     for option, names in named.items():
         missing = [name for name in names if name not in table]
         if missing:
@@ -191,11 +197,11 @@ def _check_names(table, named):
         twice = [name for name in named[option] if name in named[other]]
         if twice and (other, option) not in TOGETHER:
             got = f"{twice[0]!r}, which {other} names too"
-            raise ValueError(message(option, "name columns of its own", got, "Leave it out in one of the two."))
+            raise ValueError(message(option, "name columns of its own", got, "Leave it out of one of the two."))
 
 
 def _numbers(cells, missing, decimal=".", thousands=None):
-    """(numbers, NaN where there is none; where the cell holds text that is neither number nor missing)."""
+    """(numbers, with NaN for none; mask of the cells with text that is neither number nor missing)."""
     import pandas as pd
 
     if pd.api.types.is_numeric_dtype(cells):
@@ -208,13 +214,13 @@ def _numbers(cells, missing, decimal=".", thousands=None):
         grouped = text.str.fullmatch(rf"[+-]?[0-9]{{1,3}}(?:{mark}[0-9]{{3}})+(?:{re.escape(decimal)}[0-9]*)?")
         text = text.mask(grouped, text.str.replace(mark, "", regex=True))
     if decimal != ".":
-        text = text.str.translate(str.maketrans({decimal: ".", ".": decimal}))  # 1.5 is no number then
+        text = text.str.translate(str.maketrans({decimal: ".", ".": decimal}))  # then 1.5 is not a number
     numbers = pd.to_numeric(text.where(present).replace(TRUTH), errors="coerce").astype(float)
     return numbers, present & numbers.isna()
 
 
 def _reason(table, name, numbers):
-    """Why a column is no feature unless it is named so, None where nothing speaks against it or it was not asked for."""
+    """Why a column is no feature by default; None if it could be one, but was not asked for."""
     if name not in numbers:
         return None
     values, is_text = numbers[name]
@@ -226,7 +232,7 @@ def _reason(table, name, numbers):
 
 
 def _text_reason(texts, numbers):
-    """Text; where one stands among numbers it may mean that they are missing."""
+    """Describe text; a single text among numbers may mean that they are missing."""
     example = texts.iloc[0].strip()
     if texts.nunique() > 1 or len(texts) >= numbers.notna().sum():
         return f"text such as {example!r}"
@@ -234,7 +240,7 @@ def _text_reason(texts, numbers):
 
 
 def _check_unique(table, names):
-    """ValueError where rows share a name: `memberships --table` could not tell them apart."""
+    """Raise a ValueError if rows share a name: `memberships --table` could not tell them apart."""
     if names is None or table[names].is_unique:
         return
     got = f"{table[names][table[names].duplicated()].iloc[0]!r} twice in {names!r}"
@@ -245,7 +251,7 @@ def _check_unique(table, names):
 
 
 def _numeric(table, option, numbers):
-    """Columns {name: what `_numbers` gives} as a table, NaN where there is none."""
+    """Columns {name: result of `_numbers`} as a table, NaN for missing numbers."""
     import pandas as pd
 
     for name, (_, is_text) in numbers.items():
@@ -261,7 +267,7 @@ def _numeric(table, option, numbers):
 
 
 def _complete(absent):
-    """(which rows have a value everywhere (obs,), {column: how many have none}) of tables {option: where there is none}."""
+    """(mask (obs,) of rows with a value everywhere, {column: number of missing values}) of tables {option: mask of missing}."""
     kept = ~np.any([part.any(axis=1) for part in absent.values()], axis=0)
     if not kept.any():
         remedy = "Leave out columns that are mostly empty by naming the others in --features."
@@ -270,7 +276,7 @@ def _complete(absent):
 
 
 def _check_present(absent, keep_numbers):
-    """ValueError where there are cells without a value, in tables {option: where there is none}."""
+    """Raise a ValueError for cells without a value, in tables {option: mask of missing}."""
     counts = {option: part.sum() for option, part in absent.items() if not (keep_numbers and option == "--features")}
     holes = {option: missing[missing > 0] for option, missing in counts.items() if missing.any()}
     if holes:
@@ -283,7 +289,7 @@ def _check_present(absent, keep_numbers):
 
 
 def category_columns(cells, missing):
-    """(columns of categories as they stand, numbers that are whole as integers; where there is no value)."""
+    """(columns of categories, whole numbers as integers and others unchanged; mask of missing values)."""
     import pandas as pd
 
     columns = {name: _column_of_categories(cells[name], missing) for name in cells}
@@ -291,7 +297,7 @@ def category_columns(cells, missing):
 
 
 def _column_of_categories(cells, missing):
-    """Integers where every value is one, so that 1.0 is the group 1 and 10 comes after 9."""
+    """Integers if every value is one, so that 1.0 is the group 1 and 10 comes after 9."""
     import pandas as pd
 
     if pd.api.types.is_numeric_dtype(cells):
@@ -312,7 +318,7 @@ def check_several(groups):
 
 
 def _kind(values):
-    """What a feature holds, and its type where the file has types."""
+    """The kind of a feature's values, and its type if the file has types."""
     if values.dtype == object:
         return f"{values.nunique()} categories"
     numbers = values.dropna()

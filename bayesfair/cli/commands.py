@@ -1,4 +1,4 @@
-"""The commands, each a few calls of the package: places first, then the work, then results saved before they are printed."""
+"""The commands, each a few calls of the package: check places, work, save the results, then print them."""
 
 import os
 import warnings
@@ -79,7 +79,7 @@ def _print_target(name, estimator):
 
 
 def fit(arguments):
-    """Sample the posterior of a table; what is a feature is said before, the run is saved and judged after."""
+    """Sample the posterior of a table: print the features first, then save the run and judge it."""
     if arguments.processes is not None and arguments.method != "gibbs":
         remedy = "The others make all chains in one process."
         raise ValueError(message("--processes", "come with --method gibbs", f"--method {arguments.method}", remedy))
@@ -107,7 +107,7 @@ def _fit(arguments, mesh):
 
 @contextmanager
 def _saving_draws(estimator, run_file):
-    """Save draws that were made within the block though it ended early, while something was computed from them."""
+    """Save draws made within the block even if it ends early, while results are computed from them."""
     from bayesfair.distributed.messages import is_first
 
     before = getattr(estimator, "posterior_", None)
@@ -120,18 +120,18 @@ def _saving_draws(estimator, run_file):
 
 
 def _groups_of_fit(estimator, sensitive):
-    """The groups as the fit had them, small ones merged."""
+    """The groups of the fit, small ones merged."""
     if getattr(estimator, "min_group_size", None) is None:
         return bf.fairness.encode_groups(sensitive)
     return bf.fairness.merge_small_groups(sensitive, estimator.min_group_size, name=estimator.merged_group_name)
 
 
 def _check_out(arguments, estimator):
-    """A place for the results, of the kind that the method leaves."""
+    """A place for the results, of the kind that the method makes."""
     from bayesfair.distributed.messages import is_first
 
     out = place_for(arguments.out)
-    if is_first():  # of several processes the first one writes
+    if is_first():  # of several processes only the first one writes
         check_output([out], [arguments.table], arguments.overwrite)
     if not leaves_posterior(estimator):
         check_ending(out)
@@ -140,14 +140,14 @@ def _check_out(arguments, estimator):
         raise ValueError(message("--out", "be no table, as a posterior goes there", repr(out.name), remedy))
     elif out.suffix == ".zarr" and arguments.method != "gibbs":
         rule, remedy = (
-            "come with --method gibbs where it ends in .zarr",
+            "come with --method gibbs if it ends in .zarr",
             "Name it run.nc: others keep no draws on disk.",
         )
         raise ValueError(message("--out", rule, f"--method {arguments.method}", remedy))
 
 
 def _of_table(arguments):
-    """The options of `memberships` that read the table as `fit` did."""
+    """The options of `memberships` that read the table as in `fit`."""
     typed = {"table": os.fspath(arguments.table), "index": arguments.index}
     usual = {"separator": ",", "decimal": ".", "encoding": "utf-8"}
     typed |= {name: value for name in usual if (value := getattr(arguments, name)) != usual[name]}
@@ -168,7 +168,7 @@ def _saved_and_judged(estimator, run_file, of_table=""):
 
 
 def compare(arguments):
-    """Fit a method at several numbers of clusters; what each costs in print and, where it is asked for, as a table."""
+    """Fit a method at several numbers of clusters; print the costs and, if asked for, write them as a table."""
     with quietly(arguments.quiet):
         if arguments.out is not None:
             check_ending(arguments.out)
@@ -183,7 +183,7 @@ def compare(arguments):
 
 
 def resume(arguments):
-    """Make further draws of a run, or those that it was not given time for, and judge it anew."""
+    """Make more draws of a run, or the ones that an interrupted run still lacks, and judge it again."""
     return in_processes(arguments, _resume)
 
 
@@ -204,7 +204,7 @@ def _loaded(run_file):
 
 
 def _read_columns(arguments, estimator):
-    """(the features as they are fitted, all columns that are taken), which are told."""
+    """(the features as fitted, all columns in use), which are printed."""
     keeps = estimator.__sklearn_tags__().input_tags.allow_nan
     missing = arguments.missing or ("keep" if keeps else "error")
     wanted = Wanted(**{name: getattr(arguments, name) for name in Wanted._fields})._replace(missing=missing)
@@ -215,19 +215,19 @@ def _read_columns(arguments, estimator):
 
 
 def summary(arguments):
-    """Print diagnostics, how many observations are uncertain, and whether the chains agree."""
+    """Print diagnostics, the number of uncertain rows, and whether the chains agree."""
     print_summary(bf.posterior.read_tree(arguments.run_file))
 
 
 def modes(arguments):
-    """Print which modes a run found, and how much mass each has."""
+    """Print the modes that a run found, and the mass of each."""
     view = View(bf.posterior.read_tree(arguments.run_file))
     print(bf.posterior.modes(view).drop(columns=["se", "lp"]).round(3).to_string())
     print(f"\n{fill(bf.posterior.modes_sentence(view), LINE)}")
 
 
 def memberships(arguments):
-    """Write the memberships of a run, a row for each of its table, to a file or to standard output."""
+    """Write the memberships of a run, a row for each row of its table, to a file or to standard output."""
     if arguments.out is not None:
         check_ending(arguments.out)
         check_output([place_for(arguments.out)], [arguments.run_file, arguments.table], arguments.overwrite)
@@ -243,7 +243,7 @@ def memberships(arguments):
 
 
 def assign(arguments):
-    """Write a table of new rows with the clusters of a run beside its columns: each row by itself, or all placed together."""
+    """Write a table of new rows with their clusters beside its columns: each row by itself, or all placed together."""
     if arguments.out is not None:
         check_ending(arguments.out)
         check_output([place_for(arguments.out)], [arguments.run_file, arguments.table], arguments.overwrite)
@@ -251,7 +251,7 @@ def assign(arguments):
     table = read_table(arguments.table, arguments.separator, arguments.encoding)
     columns = columns_of_fit(table, arguments, estimator)
     rows = assigned(estimator, columns)
-    if arguments.sensitive and arguments.out is not None:  # else the table is what is printed
+    if arguments.sensitive and arguments.out is not None:  # otherwise the table itself is printed
         print_clusters("Clusters of the new rows", rows["cluster"].to_numpy(), columns.groups, None)
     names = row_names(table, column_of_names(table, arguments.index, columns.taken)[0])
     return _write(beside(table, names, rows), arguments)
@@ -274,7 +274,7 @@ def convert(arguments):
 
 
 def _write(table, arguments):
-    """A table where `--out` says, or printed."""
+    """Write a table to `--out`, or print it."""
     style = {"separator": arguments.separator, "decimal": arguments.decimal, "encoding": arguments.encoding}
     if arguments.out is None:
         print(to_csv(table, **style), end="")
@@ -285,7 +285,7 @@ def _write(table, arguments):
 
 
 def plot(arguments):
-    """Draw the pictures of a run into a folder, which is made."""
+    """Draw the pictures of a run into a folder, which is made if needed."""
     places = [place_for(arguments.out / name) for name in PICTURES]
     check_output(places, [arguments.run_file], arguments.overwrite)
     tree = bf.posterior.read_tree(arguments.run_file)
@@ -293,7 +293,7 @@ def plot(arguments):
 
 
 def report(arguments):
-    """Write the HTML page about a run, into a folder that is there."""
+    """Write the HTML page about a run into an existing folder."""
     check_output([check_destination(arguments.out)], [arguments.run_file], arguments.overwrite)
     tree = bf.posterior.read_tree(arguments.run_file)
     with writing():
@@ -302,7 +302,7 @@ def report(arguments):
 
 
 def check(arguments):
-    """Audit somebody else's clusters, a column of a table: sentences in print, and a page where one is asked for."""
+    """Audit given clusters, a column of a table: print sentences, and write a page if asked for."""
     from bayesfair.reports.templates import page_place  # loads pandas
 
     reads = [arguments.table, arguments.run_file]

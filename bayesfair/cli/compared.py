@@ -1,4 +1,4 @@
-"""A comparison of numbers of clusters in print: a line for each figure, a column for each number."""
+"""A comparison of numbers of clusters in print: a line per figure, a column per number."""
 
 from textwrap import fill
 
@@ -31,7 +31,7 @@ MEANS = {  # figures of `bayesfair.compare_clusters` in words
 
 
 def print_comparison(table):
-    """The table of `bayesfair.compare_clusters`, and the number at its elbow."""
+    """Print the table of `bayesfair.compare_clusters`, and the number at its elbow."""
     shown = table.map(_in_words).rename(columns=MEANS).T.rename_axis(columns="number of clusters")
     print(f"\n{shown.to_string(line_width=LINE)}")
     elbow = table.attrs["elbow"]

@@ -1,4 +1,4 @@
-"""The door: arguments in, exit status out."""
+"""The entry point: arguments in, exit status out."""
 
 import os
 import sys
@@ -27,14 +27,14 @@ def main(argv=None) -> int:
     """
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # names of groups that the terminal's encoding lacks
+            stream.reconfigure(errors="backslashreplace")  # for names that the terminal's encoding lacks
     with _pictures_to_files():
         return guarded("bayesfair", lambda: _run(argv))
 
 
 @contextmanager
 def _pictures_to_files():
-    """matplotlib draws to files alone: a notebook sets MPLBACKEND for what it starts, to a package that may not be here."""
+    """Let matplotlib draw to files only: notebooks set MPLBACKEND for child processes, to a package that may be missing."""
     before = os.environ.get("MPLBACKEND")
     os.environ["MPLBACKEND"] = "Agg"
     try:
@@ -47,11 +47,11 @@ def _pictures_to_files():
 
 
 def _run(argv):
-    from bayesfair.cli.arguments import parse  # takes a moment, in which Ctrl-C may come
+    from bayesfair.cli.arguments import parse  # takes a moment in which Ctrl-C may come
     from bayesfair.cli.processes import leave_others
 
     try:
         arguments = parse(list(sys.argv[1:] if argv is None else argv))
-    except SystemExit as told:  # by argparse: help, or wrong use
+    except SystemExit as told:  # from argparse: help, or wrong use
         return told.code
     return leave_others(guarded(f"bayesfair {arguments.command}", lambda: arguments.run(arguments)))

@@ -1,4 +1,4 @@
-"""How a command ends: its exit status, and what went wrong in one line on standard error."""
+"""The end of a command: its exit status, and one line on standard error about what went wrong."""
 
 import os
 import re
@@ -30,11 +30,11 @@ ARGUMENT = re.compile(r"(?<=`)\w+(?=`)|(?<![\w/\\.-])[a-z]+(?:_[a-z]+)+(?![\w/\\
 
 
 class NotWritten(Exception):
-    """Results that could not be put where they were asked for."""
+    """Results that could not be written where they were asked for."""
 
 
 def guarded(program, command) -> int:
-    """The exit status of `command()`, None being fine; warnings and errors become lines that begin with `program`."""
+    """The exit status of `command()`, None meaning success; warnings and errors become lines that begin with `program`."""
     try:
         with _warnings_in_one_line(program) as told:
             status = command()
@@ -50,7 +50,7 @@ def guarded(program, command) -> int:
 
 @contextmanager
 def writing():
-    """Results are written here: what the system refuses is told with exit status 1, for the place had been checked."""
+    """Results are written here: errors of the system get exit status 1, as the place was checked before."""
     try:
         yield
     except OSError as error:
@@ -66,14 +66,14 @@ def _told(program, error):
         return _end(program, error, LOST)
     if isinstance(error, NotWritten):
         return _end(program, error, FAILED)
-    if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):  # the latter is how JAX says it
+    if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):  # the latter is JAX's message
         return _end(program, f"out of memory. Ask for fewer draws or chains, or take fewer rows. ({error})", FAILED)
     if isinstance(error, OSError) and error.errno is not None:
         return _end(program, _refusal_of_the_system(error), FAILED)
-    # JAX could not start on the devices it was told to use: an AssertionError without a word in some versions.
+    # JAX could not start on the devices it was told to use; some versions raise an empty AssertionError.
     if isinstance(error, (RuntimeError, AssertionError)) and source.name == "xla_bridge.py":
         return _end(program, _no_device(error), MISUSED)
-    # What a `raise` of this package made is for users, in the words of the shell if a command raised it; the rest is a bug.
+    # An error raised by this package is for users, in the shell's words if a command raised it; any other is a bug.
     is_ours = source.is_relative_to(Path(bayesfair.__file__).parent) and last.line.startswith("raise")
     if isinstance(error, (ValueError, TypeError, OSError)) and is_ours:
         of_shell = source.is_relative_to(Path(__file__).parent)
@@ -89,21 +89,21 @@ def _end(program, text, status):
 
 
 def _tell(text):
-    """One line on standard error, if that is open."""
+    """Print one line on standard error, if it is open."""
     if sys.stderr is not None:
-        with suppress(OSError):  # nobody is left to be told
+        with suppress(OSError):  # no reader is left
             print(" ".join(str(text).split()), file=sys.stderr)
 
 
 def _in_shell(text):
-    """The text with the package's arguments under their names in the shell; quoted text and paths are the user's own."""
+    """The text with the package's arguments renamed to the shell's; quoted text and paths are the user's own."""
     parts = QUOTED.split(str(text))
     parts[::2] = [ARGUMENT.sub(lambda found: OPTIONS.get(found[0], found[0]), part) for part in parts[::2]]
     return "".join(parts)
 
 
 def _refusal_of_the_system(error):
-    if error.filename is None:  # writing to standard output has no name, and would fail once more at exit
+    if error.filename is None:  # standard output has no name, and would fail again at exit
         _silence_standard_output()
         return f"the output could not be written: {error.strerror}"
     return f"{os.fspath(error.filename)!r}: {error.strerror}"
@@ -127,7 +127,7 @@ def _warnings_in_one_line(program):
         _tell(f"{program}: warning: {_in_shell(text)}")
 
     with warnings.catch_warnings():
-        for category in (UserWarning, RuntimeWarning):  # told even where Python is asked to make errors of warnings
+        for category in (UserWarning, RuntimeWarning):  # printed even if Python is set to raise warnings
             warnings.simplefilter("default", category)
         warnings.simplefilter("ignore", SyntaxWarning)  # of libraries' sources, when Python compiles them first
         warnings.showwarning = show
@@ -135,7 +135,7 @@ def _warnings_in_one_line(program):
 
 
 def _silence_standard_output():
-    """Let what is still in the buffer go nowhere when the interpreter ends."""
+    """Discard what is still in the buffer when the interpreter ends."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

@@ -1,4 +1,4 @@
-"""Somebody else's clusters in a table: their column, beside those of groups and features."""
+"""Given clusters in a table: their column, beside those of groups and features."""
 
 import numpy as np
 
@@ -31,7 +31,7 @@ def _check_name(table, wanted, clusters):
         raise ValueError(message("--clusters", "name a column of the table", repr(clusters), remedy))
     other = next((option for option, names in wanted.named.items() if clusters in names), None)
     if other is not None:
-        remedy = "Leave it out in one of the two."
+        remedy = "Leave it out of one of the two."
         raise ValueError(
             message("--clusters", "name a column of its own", f"{clusters!r}, which {other} names too", remedy)
         )

@@ -1,4 +1,4 @@
-"""New rows for a saved run: the columns of its fit, read and scaled as they were then, and the clusters in which they are."""
+"""New rows for a saved run: the columns of its fit, read and scaled as in the fit, and the rows' clusters."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from bayesfair.cli.tables import listed, separator_hint, typed
 
 
 class NewRows(NamedTuple):
-    """Features as the fit had them, and sensitive columns, none where each row is placed by itself."""
+    """Features as in the fit, and sensitive columns, none if each row is placed by itself."""
 
     features: object
     sensitive: object

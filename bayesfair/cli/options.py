@@ -1,4 +1,4 @@
-"""What the shell calls the estimators and their settings; types, ranges, choices and defaults are the estimators' own."""
+"""The shell's names for the estimators and their settings; the estimators define types, ranges, choices and defaults."""
 
 from inspect import Parameter, signature
 from typing import NamedTuple
@@ -6,7 +6,7 @@ from typing import NamedTuple
 import bayesfair as bf
 from bayesfair._check import message
 
-METHODS = {  # those that leave a posterior first
+METHODS = {  # those with a posterior first
     "gibbs": "GibbsFairClustering",
     "bayesian-mixture": "BayesianFairMixture",
     "balanced-kmeans": "BalancedKMeans",
@@ -19,7 +19,7 @@ METHODS = {  # those that leave a posterior first
 
 
 class Option(NamedTuple):
-    """How a setting is typed; one without a metavar is typed by itself, and means `const`."""
+    """The form of a setting's option; one without a metavar takes no value and means `const`."""
 
     name: str
     metavar: str | None = None
@@ -111,7 +111,7 @@ def estimator_class(method):
 
 
 def takers_of(name) -> dict[str, Parameter]:
-    """The methods whose estimators have a setting of this name, and what they say of it."""
+    """The methods with a setting of this name, and their declarations of it."""
     known = {method: signature(estimator_class(method)).parameters for method in METHODS}
     return {method: parameters[name] for method, parameters in known.items() if name in parameters}
 
@@ -144,7 +144,7 @@ def settings_of_method(arguments):
             message("--weights", f"not come with --method {method}", "both", "Leave it out: every row counts once.")
         )
     if "merged_group_name" in typed and "min_group_size" not in typed:
-        got, remedy = repr(typed["merged_group_name"]), "Say below which size groups are merged."
+        got, remedy = repr(typed["merged_group_name"]), "Give the size below which groups are merged."
         raise ValueError(message("--merged-group-name", "come with --merge-groups-below", got, remedy))
     usual = USUAL if method == "gibbs" else {}
     parts = "n_clusters" if method in takers_of("n_clusters") else "n_components"

@@ -1,4 +1,4 @@
-"""Where results go: places checked before any work, runs kept wherever they can be, tables and verdicts in print."""
+"""Places of results: checked before any work; runs saved wherever possible; tables and verdicts in print."""
 
 import os
 import shutil
@@ -26,7 +26,7 @@ from bayesfair.posterior.store import is_stored
 from bayesfair.posterior.verdict import judge
 from bayesfair.posterior.view import View
 
-LINE = 80  # letters
+LINE = 80  # characters
 PICTURES = {  # names of files, and what `bayesfair.reports.pictures` draws there
     "profile.png": "draw_traits",
     "clustering.png": "draw_uncertainty",
@@ -38,7 +38,7 @@ PICTURES = {  # names of files, and what `bayesfair.reports.pictures` draws ther
 
 
 def place_for(path, argument="--out"):
-    """`path`, found fit for a file to be written there, its folder made if need be; ValueError or OSError if not."""
+    """`path`, if a file can be written there, with its folder made if needed; else a ValueError or OSError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -48,7 +48,7 @@ def place_for(path, argument="--out"):
 
 
 def check_output(places, reads, overwrite, argument="--out"):
-    """ValueError where a command would replace a file that it reads, or one that is there already unless `overwrite`."""
+    """Raise a ValueError if a command would replace a file that it reads, or an existing one without `overwrite`."""
     for place in places:
         if not place.exists():
             continue
@@ -59,17 +59,19 @@ def check_output(places, reads, overwrite, argument="--out"):
                 raise ValueError(message(argument, rule, got, remedy))
         if not overwrite:
             remedy = "Choose another name, or add --overwrite to replace the file."
-            raise ValueError(message(argument, "name a file that is not there yet", got, remedy))
+            raise ValueError(message(argument, "name a file that does not exist yet", got, remedy))
 
 
 @contextmanager
 def replaced(path, mesh):
-    """Within the block an earlier run stands aside, under a free name. It comes back if no new run has begun by the end, as
-    when its settings are refused; otherwise it is deleted."""
+    """Within the block an earlier run is set aside under a free name.
+
+    It comes back if no new run has begun by the end, for example if its settings are refused; otherwise it is deleted.
+    """
     from bayesfair.distributed.messages import first_then_others, sharing
 
     aside = _free(path)
-    with sharing(mesh, "chains"):  # before any of the processes looks at the place
+    with sharing(mesh, "chains"):  # before any process looks at the place
         moved = first_then_others(lambda: path.exists() and path.rename(aside), lambda: None)
     try:
         yield
@@ -81,15 +83,15 @@ def replaced(path, mesh):
 
 
 def shows_progress(quiet=False):
-    """Whether somebody looks at standard error, and wants to."""
+    """Is there a reader at standard error who wants progress?"""
     return not quiet and sys.stderr is not None and sys.stderr.isatty()
 
 
 def save(estimator, path):
-    """Save the run to `path` or, should that fail after all, beside it or among temporary files; (where it is, exit status).
+    """Save the run to `path`, or else beside it or among temporary files; return (where it is, exit status).
 
-    Where it is not where it was asked for, or not whole, that is told in a warning; None is where no place took it. A run
-    whose draws went to a file as they were made is there already.
+    A warning says if it is elsewhere or not whole; the place is None if every one failed. A run whose draws went to a
+    file as they were made is already saved.
     """
     if is_stored(estimator.posterior_):
         print(f"the posterior is in {path}")
@@ -102,12 +104,12 @@ def save(estimator, path):
         else:
             print(f"saved the posterior to {place}")
             return place, DONE if place == path else FAILED
-    warnings.warn("The draws are lost: no place took them.", RuntimeWarning, stacklevel=2)
+    warnings.warn("The draws are lost: they could not be written anywhere.", RuntimeWarning, stacklevel=2)
     return None, FAILED
 
 
 def _places(path):
-    """`path`, then where else a file may go; found one by one, for a full disk may leave no temporary folder either."""
+    """`path`, then other places for a file; found one by one, as a full disk may have no room for a temporary folder."""
     yield path
     yield _free(path)
     with suppress(OSError):
@@ -115,18 +117,18 @@ def _places(path):
 
 
 def _free(path):
-    """The first of run-1.nc, run-2.nc, ... that is no file yet."""
+    """The first of run-1.nc, run-2.nc, ... that does not exist yet."""
     names = (path.with_stem(f"{path.stem}-{number}") for number in count(1))
     return next(name for name in names if not name.exists())
 
 
 def leaves_posterior(estimator):
-    """Whether its fit is a posterior, which is saved as a run; that of other engines is a table of clusters."""
+    """Is its fit a posterior, which is saved as a run? Other engines' fits are tables of clusters."""
     return hasattr(estimator, "save")
 
 
 def print_fit(estimator, groups, weights):
-    """How an engine's fit ended, and its clusters."""
+    """Print how an engine's fit ended, and its clusters."""
     ended = "converged" if estimator.converged_ else "not converged"
     value = estimator.objective_trace_[-1]
     print(f"{type(estimator).__name__}: {ended} after {estimator.n_iter_} iterations, objective {value:.6g}")
@@ -134,7 +136,7 @@ def print_fit(estimator, groups, weights):
 
 
 def print_point_estimate(estimator):
-    """The clusters of a posterior's point estimate."""
+    """Print the clusters of a posterior's point estimate."""
     tree = estimator.posterior_
     weight = variable(tree, "constant_data", "weight")
     weights = None if weight is None else weight.values
@@ -142,7 +144,7 @@ def print_point_estimate(estimator):
 
 
 def print_clusters(title, labels, groups, weights):
-    """Sizes, groups and balance of clusters, by rows and by their weights, if any; sizes alone where there are no groups."""
+    """Print sizes, groups and balance of clusters, by rows and by weights, if any; sizes alone without groups."""
     print(f"\n{title}")
     if groups is None:
         clusters, sizes = np.unique(labels, return_counts=True)
@@ -152,7 +154,7 @@ def print_clusters(title, labels, groups, weights):
     counts = [name for name in report if name.startswith("count[")]
     print(report[["size", *counts, "balance", "off_by"]].round(3).to_string(line_width=LINE))
     least, best = report.attrs["balance"], report.attrs["best_balance"]
-    off = np.floor(100 * report.attrs["off_by"]) / 100  # what is below one person is not told as one
+    off = np.floor(100 * report.attrs["off_by"]) / 100  # rounded down, so that less than one person is not shown as one
     print(f"\nThe count farthest from its group's share is {off:.2f} persons away from it.")
     print(f"The least balance of a cluster is {least:.3f}; that of the data, which no clustering exceeds, {best:.3f}.")
     if weights is not None:
@@ -161,10 +163,10 @@ def print_clusters(title, labels, groups, weights):
 
 
 def print_summary(tree):
-    """What a run took, the diagnostics of every scalar, and `print_verdict`; of a run that is not finished, how far it came."""
+    """Print the cost of a run, the diagnostics of every scalar, and `print_verdict`; for an unfinished run, its progress."""
     view, cost = View.of(tree), cost_of(tree)
     if "unfinished" in tree.attrs:
-        print(f"The run is not finished: it has {tree.attrs['unfinished']}. Go on with bayesfair resume.")
+        print(f"The run is not finished: it has {tree.attrs['unfinished']}. Continue with bayesfair resume.")
     if cost:
         print(f"Sampled in {cost}.")
     print(f"\nDiagnostics\n{scalar_table(view)}")
@@ -172,14 +174,14 @@ def print_summary(tree):
 
 
 def print_verdict(tree):
-    """The posterior in short, as reports have it, and what to do about the chains."""
+    """Print the posterior in short, as in reports, and the advice about the chains."""
     view = View.of(tree)
     said = [f"{note.headline} {note.text}" for note in brief(view)]
     print("", *(fill(text, LINE, break_on_hyphens=False) for text in [*said, judge(view).advice]), sep="\n")
 
 
 def print_next_steps(path, of_table=""):
-    """What can be typed next about the run that `path` holds; `of_table`: how its table is read, where that is known."""
+    """Print what can be typed next about the run in `path`; `of_table`: the options that read its table, if known."""
     if path is None:
         return
     run = quote(str(path))
@@ -188,7 +190,7 @@ def print_next_steps(path, of_table=""):
 
 
 def draw_pictures(tree, folder):
-    """The PICTURES of a report that a tree has, as files in `folder`."""
+    """Save the PICTURES of a report that a tree has as files in `folder`."""
     from bayesfair.reports import pictures
     from bayesfair.reports.contents import read_contents
 
@@ -197,7 +199,7 @@ def draw_pictures(tree, folder):
         for name, draw in PICTURES.items():
             picture = getattr(pictures, draw)(contents)
             if picture is None:
-                (folder / name).unlink(missing_ok=True)  # of an earlier run
+                (folder / name).unlink(missing_ok=True)  # left from an earlier run
             else:
                 with writing():
                     write_whole([picture.png], folder / name)

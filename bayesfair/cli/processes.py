@@ -1,4 +1,4 @@
-"""A command in each of the processes that SLURM or Open MPI has started: they share the chains, and the first one prints."""
+"""A command in each of the processes started by SLURM or Open MPI: they share the chains, and the first one prints."""
 
 import sys
 import warnings
@@ -13,8 +13,10 @@ AUTO = "auto"
 
 
 def in_processes(arguments, work) -> int:
-    """The exit status of `work(arguments, mesh)`, in one process, whose `mesh` is None, or in those that `--processes auto`
-    joins; of these the first one prints, unless it is to be `quiet`."""
+    """The exit status of `work(arguments, mesh)`, in one process with `mesh` None, or in those that `--processes auto` joins.
+
+    Of these the first one prints, unless it is `quiet`.
+    """
     with quietly(arguments.quiet):
         if arguments.processes != AUTO:
             return work(arguments, None)
@@ -26,12 +28,12 @@ def in_processes(arguments, work) -> int:
 
 
 def quietly(quiet):
-    """A context that prints nothing if it is to be quiet."""
+    """A context that prints nothing if `quiet`."""
     return redirect_stdout(StringIO()) if quiet else nullcontext()
 
 
 def leave_others(status: int) -> int:
-    """The exit status of this process, which ends at once where it is one of several and failed: they are told by that."""
+    """The exit status of this process. If it failed and is one of several, it ends at once, which tells the others."""
     from bayesfair.distributed.processes import leave
 
     if status != DONE and "jax" in sys.modules:
@@ -47,7 +49,7 @@ def _join():
         bf.distributed.initialize()
     except ValueError as error:
         rule, remedy = (
-            "be left out where neither SLURM nor Open MPI started the command",
+            "be left out, as neither SLURM nor Open MPI started the command",
             "One process has threads for chains.",
         )
         raise ValueError(message("--processes", rule, AUTO, remedy)) from error

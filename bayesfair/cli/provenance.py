@@ -1,15 +1,15 @@
-"""Where the figures of a page come from: file, command, columns, rows left out."""
+"""The source of a page's figures: file, command, columns, rows left out."""
 
 import hashlib
 import os
 
 from bayesfair.cli.tables import listed, typed
 
-PIECE = 2**20  # bytes that are read together
+PIECE = 2**20  # bytes that are read at a time
 
 
 def provenance(arguments, columns) -> dict[str, str]:
-    """{term: text} of a command that read the table `arguments.table` and took `columns` from it."""
+    """{term: text} for a command that read the table `arguments.table` and took `columns` from it."""
     without = listed(f"{count:,} without {typed(name)}" for name, count in columns.dropped.items())
     numbers = columns.features.select_dtypes("number").shape[1]
     scaled = "divided by their standard deviation" if arguments.standardize else "as they are in the file"
@@ -27,7 +27,7 @@ def provenance(arguments, columns) -> dict[str, str]:
 
 
 def sha256_of(path):
-    """Of a file; in words where it is none, such as a pipe, which can be read only once."""
+    """The checksum of a file; words for anything else, such as a pipe, which can be read only once."""
     if not path.is_file():
         return "not a file"
     digest = hashlib.sha256()

@@ -1,4 +1,4 @@
-"""Results as tables: clusters, memberships beside the columns of one's own table, draws."""
+"""Results as tables: clusters, memberships beside the columns of your own table, draws."""
 
 import numpy as np
 
@@ -8,8 +8,10 @@ from bayesfair.posterior.schema import flat_labels
 
 
 def clusters_of(estimator, X, groups):
-    """A DataFrame with a row for each of X: its name `obs`, its cluster in an engine's fit and its group; where there are
-    probabilities, those of that cluster and of the likeliest other one."""
+    """A DataFrame with a row for each row of X: its name `obs`, its cluster in an engine's fit and its group.
+
+    If there are probabilities, those of its cluster and of the next likeliest one.
+    """
     import pandas as pd
 
     columns = {"obs": X.index, "cluster": estimator.labels_}
@@ -27,8 +29,9 @@ def probabilities(soft, labels):
 
 
 def beside(table, names, rows):
-    """The columns of a table of the shell with those of `memberships`, `rows`, found by the `names` of the table's rows;
-    rows that were not in the fit get empty cells.
+    """The columns of the user's table beside those of `memberships`, `rows`, which are found by the `names` of its rows.
+
+    Rows that were not in the fit get empty cells.
 
     Raises
     ------
@@ -47,8 +50,7 @@ def beside(table, names, rows):
 
 
 def draws_of(tree, what):
-    """A DataFrame with a row for each draw, `chain` and `draw` first: its "scalars", or its "labels", a column for each
-    observation.
+    """A DataFrame with a row for each draw, `chain` and `draw` first: its "scalars", or its "labels", a column per row.
 
     Raises
     ------

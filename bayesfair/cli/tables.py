@@ -1,4 +1,4 @@
-"""Tables from files, of CSV every cell as text, of Parquet and Feather numbers as numbers; and tables to files."""
+"""Tables from files and to files: CSV cells as text, numbers of Parquet and Feather as numbers."""
 
 import re
 from importlib.util import find_spec
@@ -8,11 +8,11 @@ import bayesfair as bf
 from bayesfair._check import message
 from bayesfair._files import COLUMNAR, write_whole
 
-COMPRESSED = (".gz", ".bz2", ".zip", ".xz", ".zst")  # what pandas unpacks by itself, by the name
-BEGINNING = 4096  # bytes of a file in which its first line is looked for
-UNNAMED = "Unnamed: "  # and the position: what pandas calls a column without a name
+COMPRESSED = (".gz", ".bz2", ".zip", ".xz", ".zst")  # endings that pandas unpacks by itself
+BEGINNING = 4096  # bytes of a file that are searched for its first line
+UNNAMED = "Unnamed: "  # with the position: pandas' name for a column without one
 SHOWN = 12
-NO_SEPARATOR = "Say what separates its columns, such as --separator ';'."
+NO_SEPARATOR = "Give the separator of its columns, such as --separator ';'."
 HOW_CSV_IS_READ = (
     "Name its columns in the first line, quote fields that hold the separator, and check --separator and --encoding, such as "
     "cp1252 or utf-16."
@@ -20,8 +20,10 @@ HOW_CSV_IS_READ = (
 
 
 def read_table(path, separator=",", encoding="utf-8"):
-    """A pandas DataFrame: the cells of a CSV file as text, with the names of its first line; nothing counts as missing. Or
-    the columns of a Parquet or Feather file, numbers in their own type, all else as text, "" where there is none.
+    """A pandas DataFrame of a CSV file, every cell as text and none missing, or of a Parquet or Feather file.
+
+    CSV has the names of its columns in the first line. The others keep numbers in their type; all else is text, "" for
+    none.
 
     Raises
     ------
@@ -57,19 +59,19 @@ def _with_rows(path, table):
 
 
 def is_table(path):
-    """Whether a file's name ends as that of a table."""
+    """Does a file's name end as that of a table?"""
     return path.suffix.lower() == ".csv" or path.suffix.lower() in COLUMNAR
 
 
 def check_ending(path):
-    """ValueError unless `path` ends as a table does that can be written here."""
+    """Raise a ValueError unless `path` ends as a table that can be written here."""
     if not is_table(path):
         rule = f"end in .csv or {', '.join(COLUMNAR)}, as a table goes there"
         raise ValueError(message("--out", rule, repr(path.name), "Spreadsheets read .csv."))
     if path.suffix.lower() != ".csv" and not (find_spec("pyarrow") or find_spec("polars")):
         remedy = "pip install 'bayesfair[parquet]', or write a .csv."
         raise ValueError(
-            message("--out", "be a .csv where neither pyarrow nor polars is there", repr(path.name), remedy)
+            message("--out", "be a .csv, as neither pyarrow nor polars is installed", repr(path.name), remedy)
         )
 
 
@@ -80,8 +82,9 @@ def to_csv(table, file=None, *, separator=",", decimal=".", encoding="utf-8"):
 
 
 def write_table(table, path, **of_csv):
-    """A DataFrame without its row names as a file of the kind that its ending says, whole or not at all; `of_csv` as
-    `to_csv` takes it.
+    """Write a DataFrame without its row names to a file of the kind given by its ending, whole or not at all.
+
+    `of_csv`: as in `to_csv`.
 
     Raises
     ------
@@ -116,19 +119,19 @@ def _by_polars(table, buffer, write):
 
 
 def listed(items, shown=SHOWN):
-    """The items between commas, at most `shown` of them, and how many more there are."""
+    """The items separated by commas, at most `shown` of them, and the number of the others."""
     items = [str(item) for item in items]
     more = f" and {len(items) - shown} more" if len(items) > shown else ""
     return ", ".join(items[:shown]) + more
 
 
 def typed(name):
-    """A column's name as it is typed in a list: quoted where it holds a comma."""
+    """A column's name as typed in a list: quoted if it contains a comma."""
     return f'"{name}"' if "," in name else name
 
 
 def separator_hint(names):
-    """What to type where the names themselves hold what separates columns; empty where they do not."""
+    """The option to type if the names contain the separator of columns; else empty."""
     found = [separator for separator in (";", "\t", "|", ",") if any(separator in name for name in names)]
     shown = found[0].replace("\t", "\\t") if found else ""
     return f" If columns are separated by '{shown}', pass --separator '{shown}'." if found else ""
@@ -145,7 +148,7 @@ def _numbers_or_text(column):
 
 
 def _first_line(path, encoding):
-    """The first line of a file, "" of a packed one and of a pipe, which can be read only once."""
+    """The first line of a file; "" for a packed one, and for a pipe, which can be read only once."""
     if not path.is_file() or path.suffix.lower() in COMPRESSED:
         return ""
     with path.open(encoding=encoding, errors="replace") as file:

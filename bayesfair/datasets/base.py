@@ -1,4 +1,4 @@
-"""The one return type of every loader and simulator, and drawing a subsample in a given ratio of groups from it."""
+"""The return type of every loader and simulator, and subsampling in a given ratio of groups."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -62,7 +62,7 @@ class Dataset:
         groups = _first([f"{name} {size:,}" for name, size in sizes.items()], "; ")
         sensitive = ", ".join(map(str, pd.DataFrame(self.sensitive).columns))
         return (
-            f"Dataset {self.name}: {len(self):,} observations, {self.features.shape[1]} features\n"
+            f"Dataset {self.name}: {len(self):,} rows, {self.features.shape[1]} features\n"
             f"  features   {_first([str(name) for name in self.features.columns], ', ')}\n"
             f"  sensitive  {sensitive}: {groups}\n"
             f"  target     {'none' if self.target is None else self.target.name}"
@@ -70,7 +70,7 @@ class Dataset:
 
 
 def group_names(sensitive):
-    """Name of every row's group, Series of text (N,): the values of all sensitive columns joined by ", "."""
+    """Name of every row's group, text Series (N,): the values of all sensitive columns joined by ", "."""
     columns = pd.DataFrame(sensitive).astype(str)
     return columns.iloc[:, 0].str.cat(columns.iloc[:, 1:], sep=", ")
 
@@ -137,14 +137,14 @@ def subsample(
 
 
 def _in_order(sensitive):
-    """The names of the groups, sorted by value as `encode_groups` sorts them: 9 before 10, numbers before text."""
+    """Names of the groups, sorted by value as in `encode_groups`: 9 before 10, numbers before text."""
     distinct = pd.DataFrame(sensitive).dropna().drop_duplicates()
     rows = [[(isinstance(value, str), value) for value in row] for row in distinct.itertuples(index=False, name=None)]
     return group_names(distinct.iloc[sorted(range(len(rows)), key=rows.__getitem__)]).tolist()
 
 
 def _first(parts, separator, most=10):
-    """The parts joined; past `most` of them only the first, and how many there are."""
+    """The parts joined; if there are more than `most`, only the first ones and the total number."""
     shown = parts if len(parts) <= most else [*parts[:most], f"... ({len(parts)} in all)"]
     return separator.join(shown)
 

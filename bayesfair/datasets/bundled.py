@@ -1,4 +1,4 @@
-"""Data that comes with scikit-learn and needs no network."""
+"""Data bundled with scikit-learn; it needs no network."""
 
 from bayesfair.datasets.base import Dataset
 

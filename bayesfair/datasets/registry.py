@@ -1,4 +1,4 @@
-"""Where every real data set comes from, and getting its file: an own copy first, a checked download otherwise."""
+"""The source of every real data set, and access to its file: a local copy first, else a checked download."""
 
 import os
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ _UCI = "https://archive.ics.uci.edu"
 class Source:
     """A file at the UCI Machine Learning Repository.
 
-    `file_name`: what `fetch` looks for in the folder BAYESFAIR_DATA. `url`: the file, or a zip archive that holds
-    `member`. `sha256`: of the file itself as published, None where not known. `rows`, `columns`: as published.
+    `file_name`: the name that `fetch` looks for in the folder BAYESFAIR_DATA. `url`: the file, or a zip archive that
+    holds `member`. `sha256`: of the published file itself, None if not known. `rows`, `columns`: as published.
     """
 
     name: str
@@ -30,8 +30,8 @@ class Source:
     licence: str = "CC BY 4.0"
 
 
-# The checksums of adult.data and bank.csv were computed from copies and agree with those that public repositories
-# record; those of bank-additional-full.csv and diabetic_data.csv are only recorded there. Altered copies circulate.
+# The checksums of adult.data and bank.csv were computed from copies and agree with those in public repositories;
+# those of bank-additional-full.csv and diabetic_data.csv were only read there. Altered copies circulate.
 SOURCES = {
     source.name: source
     for source in (
@@ -115,10 +115,10 @@ def fetch(source, *, progress_bar=True):
         return own
     try:
         downloaded = _download(source, progress_bar)
-    except (OSError, ValueError) as error:  # requests' errors are OSError; ValueError: an address pooch cannot read
+    except (OSError, ValueError) as error:  # ValueError: an address that pooch cannot read
         tried = f"{folder!r} has no such file" if folder else "the variable is not set"
         raise OSError(
-            f"`{source.file_name}` could not be had: the download from {source.url} failed ({error}), and the folder "
+            f"`{source.file_name}` is not available: the download from {source.url} failed ({error}), and the folder "
             f"named by the environment variable BAYESFAIR_DATA does not help ({tried}). Either connect to the internet "
             f"and call again, or get the file from {source.page} and set BAYESFAIR_DATA to the folder that holds it."
         ) from error
@@ -130,7 +130,7 @@ def _download(source, progress_bar):
 
     path = pooch.retrieve(
         source.url,
-        known_hash=None,  # the checksum is that of the file: the archive around it may be packed anew
+        known_hash=None,  # the checksum is the file's: its archive may be repacked
         path=pooch.os_cache("bayesfair"),
         fname=f"{source.name}-{source.url.rsplit('/', 1)[-1]}",
         progressbar=progress_bar,
@@ -139,7 +139,7 @@ def _download(source, progress_bar):
 
 
 def _published(source, downloaded):
-    """The published file in what was downloaded; a download that is something else is deleted, and so fetched again."""
+    """The published file within a download; any other download is deleted, so that it is fetched again."""
     import pooch
 
     rule = f"be the published {source.file_name}" + (f" with sha256 {source.sha256}" if source.sha256 else "")

@@ -1,4 +1,4 @@
-"""Tables of your own from files: CSV, Parquet and Feather, told apart by the ending of the name."""
+"""Your own tables from files: CSV, Parquet and Feather, by the ending of the name."""
 
 import re
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ import pandas as pd
 from bayesfair._check import message
 from bayesfair._files import COLUMNAR
 
-PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # pandas' row names in a file, which polars takes for a column
+PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # pandas' row names in a file, which polars reads as a column
 
 
 def read_table(path: str | PathLike[str], columns: str | Sequence[str] | None = None, **options) -> pd.DataFrame:
@@ -59,7 +59,7 @@ def read_table(path: str | PathLike[str], columns: str | Sequence[str] | None = 
     reader = _reader(path, kind) if kind else pd.read_csv
     try:
         table = reader(path, **{"columns" if kind else "usecols": names, **options})
-    except Exception as error:  # each library has its own
+    except Exception as error:  # each library raises its own
         rule = "be a file that can be read" + (
             "" if names is None else f" and has the columns {', '.join(map(repr, names))}"
         )
@@ -69,7 +69,7 @@ def read_table(path: str | PathLike[str], columns: str | Sequence[str] | None = 
 
 
 def _reader(path, kind):
-    """`reader(path, columns)` of the library that is there."""
+    """`reader(path, columns)` of an installed library."""
     if find_spec("pyarrow"):
         return getattr(pd, f"read_{kind}")
     if find_spec("polars"):
@@ -84,7 +84,7 @@ def _reader(path, kind):
 
 
 def _to_pandas(table):
-    """A polars DataFrame as pandas', column by column: polars' own way needs pyarrow."""
+    """A polars DataFrame as a pandas one, column by column: polars' own conversion needs pyarrow."""
     kept = [column for column in table if not PANDAS_INDEX.fullmatch(column.name)]
     return pd.DataFrame({column.name: _values(column) for column in kept})
 

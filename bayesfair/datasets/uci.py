@@ -1,4 +1,4 @@
-"""Real data as the papers use it: which columns are features, which attribute is sensitive, which rows are left out."""
+"""Real data as the papers use it: the features, the sensitive attribute and the rows that are left out."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,7 +12,8 @@ from bayesfair.datasets.registry import SOURCES, fetch
 
 SAMPLES = Path(__file__).parent / "samples"  # drawn by tools/draw-samples.py
 _BANK_FEATURES = ("age", "balance", "duration")
-# As FMC's appendix G has them. Of Adult it prints sex where the file's marital-status has the seven levels that it counts.
+# As in FMC's appendix G. For Adult it prints sex in place of the file's marital-status, which has the seven levels it
+# counts.
 _KINDS = {
     "adult": {
         "continuous": ("age", "fnlwgt", "education-num", "capital-gain", "hours-per-week"),
@@ -405,7 +406,7 @@ def _read(name, progress_bar, **options):
 
 
 def _dataset(name, table, features, sensitive, *, target=None, recoded=None):
-    """`recoded`: {name: function of the table} for sensitive attributes that are not columns as they stand."""
+    """The data set; `recoded`: {name: function of the table} for sensitive attributes that are not columns of the file."""
     source = SOURCES[name]
     return Dataset(
         name=name,
@@ -418,7 +419,7 @@ def _dataset(name, table, features, sensitive, *, target=None, recoded=None):
 
 
 def _sensitive(table, sensitive, recoded):
-    """The sensitive column, or a table of several; names in `recoded` are computed, others are columns of the file."""
+    """The sensitive column, or a table of several; names in `recoded` are computed, others are columns."""
     names = _listed(sensitive)
     for name in names:
         if name not in recoded:
@@ -438,7 +439,7 @@ def _columns(table, names, argument, further=()):
 
 
 def _features(name, table, features):
-    """Of a kind, or columns; those of text, or that FMC takes for categories, as categories."""
+    """Features of a kind, or named columns; text, and columns that FMC treats as categories, become categorical."""
     kinds = dict(_KINDS.get(name, {}))
     if kinds:
         kinds["mixed"] = kinds["continuous"] + kinds["categorical"]
@@ -454,7 +455,7 @@ def _married(table):
 
 
 def _midpoint(intervals):
-    """[70-80) as 75.0; NaN for anything but such an interval."""
+    """[70-80) as 75.0; NaN for anything else."""
     ends = intervals.str.extract(r"^\[(\d+)-(\d+)\)$").astype(float)
     return ends.mean(axis=1)
 

@@ -1,4 +1,4 @@
-"""Several processes, one per machine or GPU, on JAX's own runtime: started, and told of each other's values and ends."""
+"""Several processes, one per machine or GPU, on JAX's own runtime: starting them, sharing values, and ending them."""
 
 from bayesfair.distributed.processes import ProcessLost, initialize, mesh
 from bayesfair.distributed.rows import deal, gather

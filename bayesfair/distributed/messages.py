@@ -1,4 +1,4 @@
-"""What processes tell each other: values of all of them, in the order of their numbers, so that all decide alike."""
+"""Messages between processes: values of all, in the order of their numbers, so that all decide alike."""
 
 import hashlib
 import pickle
@@ -17,15 +17,13 @@ from bayesfair._arrays import power_of_two
 from bayesfair._check import message
 from bayesfair.distributed.processes import check_mesh, lost_processes_told
 
-SMALLEST = 1 << 12  # bytes of a parcel; larger ones are powers of two, so that few programs are compiled
+SMALLEST = 1 << 12  # bytes of a parcel; larger ones are powers of two, so that few programs compile
 OWN = ("mesh", "progress_bar")  # settings in which processes may differ
-_shared: list[
-    tuple
-] = []  # while something is shared: along which axis, and whether somebody asked this process to stop
+_shared: list[tuple] = []  # while something is shared: along which axis, and whether this process was asked to stop
 
 
 def everybody(value) -> list:
-    """`value` of every process, what pickle can hold, in the order of their numbers; all of them must ask for it together."""
+    """`value` (a picklable object) of every process, in order; all processes must call this together."""
     if jax.process_count() == 1:
         return [value]
     parcel = np.frombuffer(pickle.dumps(value), np.uint8)
@@ -35,13 +33,13 @@ def everybody(value) -> list:
     sizes = told[:, : len(label)].copy().view(np.int64).ravel()
     rest = int(sizes.max()) - first
     parcels = [told[:, len(label) :]]
-    if rest > 0:  # few are so large
+    if rest > 0:  # rarely needed
         parcels.append(_gathered(parcel[first:], max(SMALLEST, power_of_two(rest))))
     return [pickle.loads(part[:size].tobytes()) for part, size in zip(np.concatenate(parcels, 1), sizes)]
 
 
 def _gathered(parcel, room):
-    """Bytes of every process (processes, room), filled up."""
+    """Padded bytes of every process (processes, room)."""
     sharding, program = _gathering()
     filled = np.pad(parcel, (0, room - len(parcel)))[None]
     parcels = jax.make_array_from_process_local_data(sharding, filled, (jax.process_count(), room))
@@ -50,7 +48,7 @@ def _gathered(parcel, room):
 
 @cache
 def _gathering():
-    """(where parcels are, the program that tells them to all): of `process_allgather`, made once, for there are thousands."""
+    """(sharding of parcels, the program that gathers them): that of `process_allgather`, made once for thousands of calls."""
     devices = np.array(jax.devices()).reshape(jax.process_count(), -1)
     mesh = jax.sharding.Mesh(devices, ("processes", "devices"))
     where = [jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*axes)) for axes in (("processes",), ())]
@@ -86,7 +84,7 @@ def check_alike(estimator, **told):
         return
     settings = {name: value for name, value in estimator.get_params(deep=False).items() if name not in OWN}
     if not isinstance(settings["random_state"], Integral):
-        del settings["random_state"]  # the seed drawn from it is that of process 0
+        del settings["random_state"]  # all use the seed that process 0 draws from it
     versions = {"bayesfair": bayesfair.__version__, "jax": jax.__version__, "numpy": np.__version__}
     told = {name: value() if callable(value) else value for name, value in told.items()}
     tellings = everybody({name: repr(value) for name, value in {**versions, **settings, **told}.items()})
@@ -135,19 +133,19 @@ def is_first() -> bool:
 
 
 def leads() -> bool:
-    """Does this process write what is shared? The first does, and each where nothing is."""
+    """Does this process write shared output? The first one does; each one does if nothing is shared."""
     return not _shared or jax.process_index() == 0
 
 
 def first_then_others(first, others, *arguments):
-    """`first(...)` in the process that leads; after it `others(...)` in the others."""
+    """`first(...)` in the leading process; after it `others(...)` in the others."""
     made = first(*arguments) if leads() else None
     agreed(None)
     return made if leads() else others(*arguments)
 
 
 def agreed(value):
-    """`value` of process 0 where anything is shared, else as it is; KeyboardInterrupt in all where one was asked to stop."""
+    """`value` of process 0 if anything is shared, else `value`; KeyboardInterrupt in all if one was asked to stop."""
     if not _shared:
         return value
     tellings = everybody((value if is_first() else None, _shared[-1][1].is_set()))
@@ -158,10 +156,9 @@ def agreed(value):
 
 
 def over_chains(program, chains) -> Any:
-    """`program(chains)`, run by every process on its own chains where these are shared, with the results of all.
+    """`program(chains)`, or each process runs its own chains if these are shared and gets the results of all.
 
-    `chains` is a tree whose leaves have the chains for their first axis. As chains know nothing of each other, the results
-    are those of one process.
+    `chains` is a tree whose leaves have chains first. Chains are independent, so the results are those of one process.
     """
     if not _shared or _shared[-1][0] != "chains":
         return program(chains)

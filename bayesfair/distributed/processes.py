@@ -1,4 +1,4 @@
-"""Processes: started by JAX's own means, laid out in a mesh, and ended at once where one of them is lost."""
+"""Processes: started by JAX's own means, arranged in a mesh, and ended at once if one of them is lost."""
 
 import os
 import re
@@ -10,18 +10,18 @@ import numpy as np
 
 from bayesfair._check import check_integer, message
 
-HEARTBEAT_SECONDS = 30  # without a sign of life, after which JAX takes a process for lost
-# How gloo, NCCL and JAX's coordination service say that somebody is gone.
+HEARTBEAT_SECONDS = 30  # of silence after which JAX takes a process for lost
+# Messages of gloo, NCCL and JAX's coordination service that a process is gone.
 LOST = re.compile(r"gloo|nccl|coordination|connection (closed|reset|refused)|heartbeat|deadline", re.IGNORECASE)
 
 WHY_NO_ROWS = (
-    "A row needs about 300 bytes, so that one process with 24 GiB holds some 80 million of them; for tables beyond one "
+    "A row needs about 300 bytes, so one process with 24 GiB holds some 80 million rows. For tables beyond one "
     "machine's memory FairMixture, VariationalFairClustering, TiltedKMeans and BigLearnMixture take mesh(rows=...)."
 )
 
 
 class ProcessLost(RuntimeError):
-    """Another process of the run has ended, so that this one cannot go on."""
+    """Another process of the run has ended, so this one cannot continue."""
 
 
 def initialize(coordinator_address=None, num_processes=None, process_id=None, **settings):
@@ -53,7 +53,7 @@ def initialize(coordinator_address=None, num_processes=None, process_id=None, **
     >>> bf.distributed.initialize("10.0.0.1:1234", num_processes=2, process_id=0)  # doctest: +SKIP
     """
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
-    if hasattr(jax.config, "jax_enable_preemption_service"):  # which would keep SIGTERM to itself
+    if hasattr(jax.config, "jax_enable_preemption_service"):  # otherwise it would intercept SIGTERM
         jax.config.update("jax_enable_preemption_service", False)
     _do_not_interrupt()
     jax.distributed.initialize(
@@ -75,12 +75,12 @@ def initialize(coordinator_address=None, num_processes=None, process_id=None, **
 
 
 def _do_not_interrupt():
-    """Let this thread, and those that it starts, not interrupt one that computes when they wake up.
+    """Keep this thread, and threads that it starts, from preempting a computing thread when they wake up.
 
-    gloo's thread would, whenever a message comes, and while the other one holds the connection it asks the operating system for
-    events again and again: some milliseconds for every sum of all processes, where cores are as many as processes.
+    gloo's thread would do so at every message. While the other thread holds the connection it polls the operating
+    system again and again, which costs milliseconds per sum over processes if there are as many cores as processes.
     """
-    with suppress(OSError):  # where the system does not have it or allow it, processes are slower
+    with suppress(OSError):  # if the system lacks or forbids it, processes are only slower
         if hasattr(os, "SCHED_BATCH") and os.sched_getscheduler(0) == os.SCHED_OTHER:
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
@@ -127,7 +127,7 @@ def mesh(*, chains=None, rows=None) -> jax.sharding.Mesh:
     )
     if chains is None and rows is None:
         remedy = "Pass rows= for an engine, chains= for GibbsFairClustering."
-        raise ValueError(message("rows", "be given where chains is not", "neither", remedy))
+        raise ValueError(message("rows", "be given if chains is not", "neither", remedy))
     if chains is None:
         chains = max(1, n_processes // check_integer("rows", rows))
     rows = max(1, n_processes // check_integer("chains", chains)) if rows is None else rows
@@ -142,7 +142,7 @@ def mesh(*, chains=None, rows=None) -> jax.sharding.Mesh:
 
 
 def check_mesh(value, axis):
-    """TypeError, ValueError where `value` is neither None nor a `mesh` that gives all processes to this axis."""
+    """Raise a TypeError or ValueError unless `value` is None or a `mesh` with all processes on this axis."""
     if value is None:
         return
     call = f"bf.distributed.mesh({axis}={jax.process_count()})"
@@ -156,7 +156,7 @@ def check_mesh(value, axis):
 
 @contextmanager
 def lost_processes_told():
-    """What the runtime says where a process is gone becomes a `ProcessLost` in one line."""
+    """Turn the runtime's message that a process is gone into a one-line `ProcessLost`."""
     try:
         yield
     except (ValueError, RuntimeError) as error:
@@ -164,9 +164,9 @@ def lost_processes_told():
             raise
         why = str(error).split("\n")[0][:200]
         what = (
-            f"another of the {jax.process_count()} processes has ended, which process {jax.process_index()} was told by"
+            f"another of the {jax.process_count()} processes has ended, as process {jax.process_index()} learned from"
         )
         remedy = (
-            "Look at what that process said last, then start all of them again; a run with a `store` goes on there."
+            "Read that process's last output, then start all of them again; a run with a `store` continues from it."
         )
         raise ProcessLost(f"{what}: {why}. {remedy}") from None

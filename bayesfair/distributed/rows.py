@@ -1,4 +1,4 @@
-"""Rows for processes: dealt so that each has the groups' shares, and what they find of them together again."""
+"""Rows for processes: dealt so that each has the groups' shares; and results put together in the original order."""
 
 import jax
 import numpy as np
@@ -54,14 +54,14 @@ def deal(X, sensitive_features=None, *, random_state=0):
     n_obs, n_processes = len(X), jax.process_count()
     if n_obs < n_processes:
         remedy = "Start fewer processes."
-        raise ValueError(message("X", f"have a row for each of the {n_processes} processes", n_obs, remedy))
+        raise ValueError(message("X", f"have at least one row per process, {n_processes}", n_obs, remedy))
     code = np.zeros(n_obs, int) if sensitive_features is None else encode_groups(sensitive_features).code
     check_same_length("sensitive_features", len(code), "X", n_obs)
     if n_processes > 1 and (random_state is None or random_state is np.random):
         rule, remedy = "be the same in all processes", "Pass an int to each of them."
         raise ValueError(message("random_state", rule, repr(random_state), remedy))
     rng = random_state_of(random_state)
-    place = np.empty(n_obs)  # in a pack in which every group is spread evenly
+    place = np.empty(n_obs)  # position in an order that spreads every group evenly
     for group in np.unique(code):
         members = np.flatnonzero(code == group)
         place[rng.permutation(members)] = (np.arange(len(members)) + 0.5) / len(members)

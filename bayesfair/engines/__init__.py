@@ -1,5 +1,7 @@
-"""Point-estimate engines, one file per paper, on one template (`base`), one loop (`optimize`) and one file of mixture
-mathematics (`families`)."""
+"""Point-estimate engines: one file per paper.
+
+All share one template (`base`), one loop (`optimize`) and one file of mixture mathematics (`families`).
+"""
 
 from bayesfair.engines.balanced_kmeans import BalancedKMeans
 from bayesfair.engines.base import Data, Engine, check_distinct

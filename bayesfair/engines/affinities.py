@@ -1,4 +1,4 @@
-"""Who is tied to whom, and how strongly: sparse symmetric affinities of rows, of matrices and of graphs."""
+"""Sparse symmetric affinities of rows, of matrices and of graphs."""
 
 import sys
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ import numpy as np
 from bayesfair._check import check_features, message
 from bayesfair._names import Graph, csr_array
 
-WEAKEST = 1e-12  # degree of a node beside the largest affinity: float32 squares what clusters have of it
-SAME = 1e-6  # relative difference up to which both directions of a tie are one: float32 may leave it
-ROUNDS, STEPS = 20, 5  # of the search for eigenvectors, and products in a round
-FURTHER = 10  # vectors beside those wanted
-POWERS, LEAST = (3, 30), 1e-3  # of values: many vectors tell rows apart, or few; what every vector counts for
+WEAKEST = 1e-12  # smallest degree, relative to the largest affinity: clusters' shares of it are squared in float32
+SAME = 1e-6  # relative difference that float32 rounding may leave between the two directions of a tie
+ROUNDS, STEPS = 20, 5  # rounds of the search for eigenvectors, and matrix products per round
+FURTHER = 10  # extra vectors in the search
+POWERS, LEAST = (3, 30), 1e-3  # powers of eigenvalues (low: many vectors count; high: few); least weight of a vector
 
 
 @dataclass(frozen=True)
 class Nodes:
-    """A checked affinity in the place of a table's `Columns`, of which it has none. `index`: of a data frame."""
+    """A checked affinity, in place of a table's `Columns`. `index`: that of a data frame."""
 
     affinity: csr_array
     index: Any = None
@@ -30,7 +30,7 @@ class Nodes:
 
 
 def is_graph(X) -> bool:
-    """A graph of networkx, of whatever kind; nobody has one who has not loaded it."""
+    """Is X a networkx graph? False if networkx is not imported: then nobody can hold one."""
     networkx = sys.modules.get("networkx")
     return networkx is not None and isinstance(X, networkx.Graph)
 
@@ -46,15 +46,15 @@ def nodes_of_graph(graph: Graph) -> Nodes:
 
     by_sums = "pass affinity='precomputed' and W = networkx.to_scipy_sparse_array(X)"
     if graph.is_directed():
-        remedy = f"Decide what its directions mean; where they add up, {by_sums}, as W + W.T."
+        remedy = f"Decide what its directions mean. To add them up, {by_sums}, as W + W.T."
         raise ValueError(message("X", "have undirected edges", f"a {type(graph).__name__}", remedy))
     if graph.is_multigraph():
-        remedy = f"Where parallel edges add up, {by_sums}; networkx.Graph(X) keeps one of them."
+        remedy = f"To add parallel edges up, {by_sums}. networkx.Graph(X) keeps one of them."
         raise ValueError(message("X", "have one edge between two nodes", f"a {type(graph).__name__}", remedy))
     names = list(graph)
     place, edges = {name: at for at, name in enumerate(names)}, list(graph.edges(data="weight", default=1))
     if not edges:
-        raise ValueError(message("X", "have edges", f"{len(names)} nodes without any", "Check how it was made."))
+        raise ValueError(message("X", "have edges", f"{len(names)} nodes and no edge", "Check how it was made."))
     weight = np.array([_number(*edge) for edge in edges])
     one, other = (np.array([place[edge[side]] for edge in edges]) for side in (0, 1))
     upper = sparse.csr_array((weight, (one, other)), shape=(len(names),) * 2)
@@ -82,22 +82,20 @@ def groups_of_nodes(graph: Graph, sensitive_features):
     without = [name for name, known in graph.nodes(data=True) if sensitive_features not in known]
     if without:
         known = sorted({str(name) for _, attributes in graph.nodes(data=True) for name in attributes})
-        got = f"{sensitive_features!r}, which is not one of {_first_of([f'node {name!r}' for name in without])}"
-        remedy = (
-            f"Attributes there are: {', '.join(map(repr, known)) or 'none'}. Set it, or pass an array in node order."
-        )
+        got = f"{sensitive_features!r}, which is missing for {_first_of([f'node {name!r}' for name in without])}"
+        remedy = f"Known attributes: {', '.join(map(repr, known)) or 'none'}. Set it, or pass an array in node order."
         raise ValueError(message("sensitive_features", "name an attribute of every node", got, remedy))
     return np.array([value for _, value in graph.nodes(data=sensitive_features)], dtype=object)
 
 
 def check_node_names(argument, values, graph):
-    """ValueError where a pandas object has another index than the nodes: matched by position it would mix them up."""
+    """Raise a ValueError if a pandas object is not indexed by the nodes: by position its rows would be mixed up."""
     index = getattr(values, "index", None)
     if not hasattr(index, "equals") or len(index) != len(graph) or index.tolist() == list(graph):
         return
     begins = [", ".join(map(repr, part[:3])) for part in (index.tolist(), list(graph))]
-    remedy = f"Pass {argument}.loc[list(X)], or {argument}.to_numpy() where it is in node order."
-    raise ValueError(message(argument, "have the nodes as its index", " where nodes begin with ".join(begins), remedy))
+    remedy = f"Pass {argument}.loc[list(X)], or {argument}.to_numpy() if it is in node order."
+    raise ValueError(message(argument, "have the nodes as its index", " but nodes begin with ".join(begins), remedy))
 
 
 def nodes_of_matrix(W) -> Nodes:
@@ -116,38 +114,42 @@ def nodes_of_matrix(W) -> Nodes:
         raise ValueError(message("X", "hold real numbers", f"entries of type {W.dtype}", "Pass X.astype(float)."))
     if len(W.shape) != 2 or W.shape[0] != W.shape[1]:
         remedy = "Pass one row and one column for each node, or affinity='nearest_neighbors' for a table of features."
-        raise ValueError(message("X", "be square where affinity='precomputed'", f"the shape {W.shape}", remedy))
+        raise ValueError(message("X", "be square if affinity='precomputed'", f"the shape {W.shape}", remedy))
     return Nodes(_checked(sparse.csr_array(W, dtype=np.float64), "row {}".format), index)
 
 
 def _checked(W, named):
-    """W (N, N) without its diagonal, in units of a power of two near its largest entry; `named`: of a position the row's
-    name."""
+    """W (N, N) without its diagonal, scaled by a power of two near its largest entry.
+
+    `named(position)` gives a row's name.
+    """
     from scipy import sparse
 
     W = W.tocoo()
-    _refuse_some(W, ~np.isfinite(W.data), "be finite", "Impute it, or leave the tie out.", named)
-    _refuse_some(W, W.data < 0, "hold no negative affinities", "Pass how similar two are, 0 where they are not.", named)
+    _refuse_some(W, ~np.isfinite(W.data), "be finite", "Impute it, or drop the tie.", named)
+    _refuse_some(
+        W, W.data < 0, "hold no negative affinities", "Pass similarities: 0 for rows that are not alike.", named
+    )
     off = W.row != W.col
     W = _symmetric(sparse.csr_array((W.data[off], (W.row[off], W.col[off])), shape=W.shape), named)
     W.eliminate_zeros()
-    W.sort_indices()  # sums are rounded as they come
+    W.sort_indices()  # the order of summands decides how sums are rounded
     W.data = np.ldexp(W.data, 1 - np.frexp(W.data.max(initial=0.0))[1])
     alone = np.flatnonzero(W.sum(1) <= WEAKEST)
     if len(alone):
-        rule = f"tie everybody to others, by more than {WEAKEST:.0e} of its largest affinity"
-        remedy = "Drop those that have no ties, for which no cut can tell a cluster. Ties to oneself do not count."
+        rule = f"tie every row to others, by more than {WEAKEST:.0e} of its largest affinity"
+        remedy = "Drop rows without ties: no cut can assign them a cluster. The diagonal does not count."
         raise ValueError(message("X", rule, f"no tie of {_first_of([*map(named, alone)])}", remedy))
     return W
 
 
 def _symmetric(W, named):
-    """The mean of W and its transpose, which may differ by rounding."""
+    """The mean of W and its transpose. They may differ by rounding only."""
     far = (abs(W - W.T) - SAME * W.maximum(W.T)).tocoo()
     if (far.data > 0).any():
         one, other = far.row[far.data.argmax()], far.col[far.data.argmax()]
         got = f"{W[one, other]:.6g} from {named(one)} to {named(other)} and {W[other, one]:.6g} back"
-        raise ValueError(message("X", "be symmetric", got, "Pass (X + X.T) / 2 where that is what you mean."))
+        raise ValueError(message("X", "be symmetric", got, "Pass (X + X.T) / 2 if that is what you mean."))
     return (W + W.T) / 2
 
 
@@ -164,7 +166,7 @@ def _first_of(names):
 
 
 def nearest_neighbors(X, n_neighbors) -> csr_array:
-    """The symmetric affinity (w + w') / 2 of rows (N, d): is one among the `n_neighbors` nearest of the other?"""
+    """The symmetric affinity (w + w') / 2 of rows (N, d); w is 1 if one row is among the `n_neighbors` nearest of the other."""
     from scipy.sparse import csr_array
     from sklearn.neighbors import kneighbors_graph
 
@@ -173,12 +175,13 @@ def nearest_neighbors(X, n_neighbors) -> csr_array:
 
 
 def spectral_points(affinity, weight, n_parts, rng, code=None):
-    """Views (views, N, dim) of rows, near to each other where the normalised cut holds them together (Shi and Malik 2000): of
-    the leading eigenvectors of D^-1/2 W D^-1/2, about, by subspace iteration, in units of POWERS of their values as in a
-    diffusion. Mean degrees are added to D, or single weakly tied rows would have eigenvectors of their own. `weight` (N,): how
-    many rows each one stands for, each tied to all of the others. `code` (N,): groups of the rows whose means the points are
-    to have in common, as in fair spectral clustering (Kleindessner et al. 2019); left alone where as many clusters have no
-    room for it.
+    """Views (views, N, dim) of the rows in which rows are close if the normalised cut keeps them together.
+
+    The views are about the leading eigenvectors of D^-1/2 W D^-1/2 (Shi and Malik 2000), found by subspace iteration
+    and scaled by POWERS of their eigenvalues, as in a diffusion. The mean degree is added to D: otherwise single weakly
+    tied rows have eigenvectors of their own. `weight` (N,): how many rows each row stands for; these are tied to all
+    others. `code` (N,): groups whose points get the same mean, as in fair spectral clustering (Kleindessner et al.
+    2019), unless that leaves no room for as many clusters.
     """
     from scipy.sparse import diags_array
 

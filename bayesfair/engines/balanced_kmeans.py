@@ -1,8 +1,8 @@
-"""The cheapest k-means whose clusters are balanced, exactly or to a Balance asked for, without fairlets.
+"""The cheapest k-means whose clusters are balanced, exactly or within a `Balance`, without fairlets.
 
-Deterministic annealing with the groups' duals, from one point and from k-means++, recombination of its starts, exact
-transport at whole counts, and a descent that ends where no person, no two people of one group who change places and no bundle
-in the groups' ratio is better placed elsewhere; see `bayesfair.balanced.cheapest_labels`.
+It anneals deterministically with the groups' duals, from one point and from k-means++, and recombines its starts. Exact
+transport makes counts whole. A descent then moves single rows, swaps two rows of one group and moves bundles in the
+groups' ratio until none of these lowers the cost; see `bayesfair.balanced.cheapest_labels`.
 """
 
 from collections.abc import Sequence
@@ -137,7 +137,7 @@ class BalancedKMeans(Engine):
 
     def problem(self, data) -> BalancedProblem:
         centroids = CENTROIDS[self.loss]
-        self._loss = self.loss  # by which new rows are placed, whatever set_params changes
+        self._loss = self.loss  # places new rows, even if set_params changes `loss` later
         Z = self._scaled(data, centroids)
         check_distinct(Z, self.n_clusters)
         bounds = {"size_min": self.size_min, "size_max": self.size_max}
@@ -145,8 +145,10 @@ class BalancedKMeans(Engine):
         return BalancedProblem(Z, data.groups.code, data.relative_weight, constraint, centroids, self.n_clusters)
 
     def _scaled(self, data, centroids: Centroids):
-        """Rows near their spread where that changes nothing but the units; as they are, in float64, for the other divergences:
-        what rows pay is a small difference of their potentials."""
+        """Rows in units near their spread if that changes the units alone; unscaled float64 for other divergences.
+
+        Under those, what rows pay is a small difference of potentials.
+        """
         if centroids.degree:
             dtype = np.float64 if len(data.X) < MANY else np.float32
             Z = self.standardised(data, precision=np.float32, dtype=dtype, degree=centroids.degree)

@@ -1,4 +1,4 @@
-"""The template of every engine: `fit` and `predict` are written here, once, and so is what several engines need."""
+"""The template of every engine: `fit`, `predict`, and what several engines share."""
 
 from operator import itemgetter
 from typing import NamedTuple, Self
@@ -21,8 +21,8 @@ from bayesfair.engines.samples import distinct_rows
 from bayesfair.engines.tables import Columns, read_columns, read_groups
 from bayesfair.fairness.groups import Groups
 
-LONG = 60.0  # seconds of work that a user is warned of
-FARTHEST = 1e150  # from the middle of the training rows, in units of their spread: squares are finite
+LONG = 60.0  # seconds of work above which a user is warned
+FARTHEST = 1e150  # largest distance from the middle of the training rows, in their spreads: squares stay finite
 
 
 class Data(NamedTuple):
@@ -58,7 +58,7 @@ class Data(NamedTuple):
     seed: int
     split: RowSplit = UNSPLIT
     dealing: RowSplit | None = None
-    own: slice = slice(None)  # which of them are this process's
+    own: slice = slice(None)  # the part that this process holds
 
     @property
     def X(self):
@@ -69,7 +69,7 @@ class Data(NamedTuple):
     def weight(self):
         """Weights of the rows, of shape (n_obs,).
 
-        The array is made anew where all weights are 1. For many rows let go of it early, or use `weight_of`.
+        The array is newly made if all weights are 1. For many rows drop it early, or use `weight_of`.
         """
         return self.weight_of(slice(None))
 
@@ -198,7 +198,7 @@ class Data(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """The columns of rows of weight 0, and which rows of the table are others (N,)."""
+    """Columns of the rows of weight 0, and a mask (N,) of the other rows."""
 
     columns: Columns
     counted: np.ndarray
@@ -289,7 +289,7 @@ class Engine(ClusterMixin, BaseEstimator):
         return self._fit(X, sensitive_features, sample_weight)
 
     def _fit(self, X, sensitive_features, sample_weight):
-        """`fit`, whatever the engine takes as X."""
+        """`fit` for every kind of X that the engine accepts."""
         check_settings(self)
         self.check_settings()
         with sharing(getattr(self, "mesh", None), "rows"):
@@ -355,7 +355,7 @@ class Engine(ClusterMixin, BaseEstimator):
         return check_weights(sample_weight, n_obs, X)
 
     def _place(self, left_out):
-        """Labels of rows of weight 0, if there are any, among those of the others."""
+        """Labels of all rows: rows of weight 0, if any, are placed among the others."""
         if left_out is not None:
             labels = np.empty(len(left_out.counted), self.labels_.dtype)
             labels[left_out.counted], labels[~left_out.counted] = self.labels_, self.assign(left_out.columns)
@@ -363,7 +363,7 @@ class Engine(ClusterMixin, BaseEstimator):
 
     @property
     def n_parts(self):
-        """How many clusters are asked for."""
+        """The number of clusters asked for."""
         return getattr(self, self.parts)
 
     def problem(self, data: Data):
@@ -434,7 +434,7 @@ class Engine(ClusterMixin, BaseEstimator):
         raise NotImplementedError
 
     def check_settings(self):
-        """Raise an error if settings do not go together. Each by itself is checked from its annotation in `__init__`."""
+        """Raise an error if settings do not go together. Annotations in `__init__` check each one alone."""
 
     def read(self, X, *, reset) -> Columns | Nodes:
         """The checked columns of a table: numbers only, NaN where the tags allow it.
@@ -563,8 +563,7 @@ def check_distinct(X, n_clusters):
 
 
 def kmeans_centers(X, n_clusters, data: Data, n_init=1):
-    """Centres (n_init, n_clusters, dim) of k-means++ restarts, best first: where the engines start. X (obs, dim): the rows of
-    the data as numbers."""
+    """Centres (n_init, n_clusters, dim) of k-means++ restarts, best first: the starts of engines. X: (obs, dim)."""
     from sklearn.cluster import KMeans
 
     check_distinct(X, n_clusters)
@@ -580,7 +579,7 @@ def kmeans_centers(X, n_clusters, data: Data, n_init=1):
 
 
 def warn_of_work(estimator, why, seconds, remedy):
-    """A RuntimeWarning before a fit that may take longer than anybody expects."""
+    """Issue a RuntimeWarning before a fit that may take longer than expected."""
     if seconds > LONG:
         much = f"{seconds:.0f} seconds" if seconds < 7200 else f"{seconds / 3600:.0f} hours"
         what = f"{why} may take about {much} on one core"
@@ -609,9 +608,9 @@ def nearest_center(X, centers, scaling: Scaling):
 
 
 def relocate_empty(labels, cost, empty=None):
-    """Labels with every cluster of `cost` (obs, clusters) used: an empty one takes the row that suits its own least.
+    """Labels with no empty cluster: each empty one takes the row that fits its own cluster worst.
 
-    `empty`: those that are; None finds them. Rows alone in their cluster stay, so that no cluster is emptied to fill another.
+    `cost` is (obs, clusters). `empty`: the empty clusters; None finds them. A row that is alone in its cluster stays.
     """
     labels = np.array(labels)
     for cluster in np.setdiff1d(np.arange(cost.shape[1]), labels) if empty is None else empty:

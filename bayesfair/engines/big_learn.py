@@ -1,8 +1,8 @@
-"""Big learning EM, BigLearn-EM: Gaussian mixtures that match joint, marginal and randomly rotated marginal data
-distributions in turn, so that a bad local optimum of one matching is left through another (Algorithm 1).
+"""Big learning EM, BigLearn-EM: Gaussian mixtures fitted by alternating matchings (Algorithm 1).
 
-A marginal matching overwrites the subset's block of means and covariances alone, as in the paper; the floor on the
-eigenvalues makes a covariance of the old and the new block together.
+Joint, marginal and randomly rotated marginal distributions of the data are matched in turn, so that one matching leaves
+the bad local optimum of another. A marginal matching overwrites only the subset's block of means and covariances, as in
+the paper. The floor on the eigenvalues keeps the mix of old and new blocks a covariance.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -34,21 +34,19 @@ from bayesfair.engines.gaussians import (
 )
 from bayesfair.engines.mixture import MixtureEngine
 
-SUBSET_SIZE = 5.0  # the share of coordinates in a subset is Beta(5, 1) (Table 5): the fifth root of a uniform number
-MEMORY = 0.9  # of the running mean of the objective by which "mixing" is told
-SECONDS = 1e-9  # of a core, times d^3: an EM step of one component, most of it eigenvectors
-FARTHEST = 1e15  # of an entry from 0, where the starts are: squared distances are finite in float32
-WIDE = 100.0  # standard deviations of a column, beside which starts N(0, I) are one point
-REACH = 2.0**12  # of their means from 0, in spreads or in 1: the root of float32's precision
+SUBSET_SIZE = 5.0  # the share of coordinates in a subset is Beta(5, 1) (Table 5), the fifth root of a uniform
+MEMORY = 0.9  # decay of the running mean of the objective, which detects "mixing"
+SECONDS = 1e-9  # on one core, times d^3: one EM step of one component, mostly eigenvectors
+FARTHEST = 1e15  # largest entry: starts are near 0, and squared distances must be finite in float32
+WIDE = 100.0  # standard deviation of a column above which starts from N(0, I) are practically one point
+REACH = 2.0**12  # largest mean, in spreads or in 1: the root of float32's precision
 SCALE = "Scale the columns to [0, 1], such as by sklearn.preprocessing.MinMaxScaler."
-SETTLED_PRIOR = (
-    1e-6  # eta per row of the final steps: nearly 0, and log pi_k of a component that nobody needs stays finite
-)
+SETTLED_PRIOR = 1e-6  # eta per row of the final steps: nearly 0, but log pi_k of an unused component stays finite
 WANDER_TOLERANCE, WANDER_PATIENCE = 2e-4, 20
 
 
 class SeenRows(NamedTuple):
-    """Rows in blocks by how many entries they lack, and the constants of the M-step."""
+    """Rows in blocks by their number of missing entries, and the constants of the M-step."""
 
     rows: tuple[Rows, ...]
     prior: Float[Array, ""]
@@ -61,7 +59,7 @@ class SeenRows(NamedTuple):
 
     @property
     def whole(self):
-        """Does no row lack an entry?"""
+        """Does every row have every entry?"""
         return all(part.parts.lacks.shape[1] == 0 for part in self.rows)
 
 
@@ -74,21 +72,21 @@ class Wanderer(NamedTuple):
 
 
 class Settling(NamedTuple):
-    """Parameters and what the E-step of the joint matching makes of them."""
+    """Parameters and the E-step of the joint matching there."""
 
     parameters: Gaussians
     statistics: Moments
 
 
 class Matching(NamedTuple):
-    """What is matched: the coordinates `seen` (d,) of A x."""
+    """A matching: the coordinates `seen` (d,) of A x."""
 
     rotation: Float[Array, "dim dim"]
     seen: Bool[Array, " dim"]
 
 
 def draw_matching(key, dim, probabilities) -> Matching:
-    """Joint, marginal or rotated marginal with these probabilities; A by Haar's law, |T| / d by Beta(5, 1)."""
+    """A joint, marginal or rotated marginal matching with these probabilities; A by Haar's law, |T| / d by Beta(5, 1)."""
     dtype = probabilities.dtype
     key_kind, key_size, key_subset, key_rotation = jax.random.split(key, 4)
     kind = jax.random.categorical(key_kind, jnp.log(probabilities))
@@ -133,7 +131,7 @@ def log_prior(problem: SeenRows, parameters: Gaussians):
 
 def em_steps(problem: SeenRows, parameters: Gaussians, matching: Matching, n_steps=1) -> Gaussians:
     """Steps of Joint-EM (4), Marginal-EM (6) or its transformed form (10), with the weights of (11)."""
-    # A rotation would spread a missing entry over all coordinates: none is drawn then.
+    # A rotation would spread a missing entry over all coordinates, so none is drawn then.
     rotation = matching.rotation if problem.whole else None
 
     def step(_, parameters):
@@ -147,7 +145,7 @@ def em_steps(problem: SeenRows, parameters: Gaussians, matching: Matching, n_ste
 
 
 def loss(problem: SeenRows, parameters: Gaussians):
-    """-(mean log-likelihood of what is seen + eta sum_k log pi_k)."""
+    """-(mean log-likelihood of the entries present + eta sum_k log pi_k)."""
     everything = jnp.ones(problem.dim, bool)
     return -log_density(parameters, problem.rows, everything) - log_prior(problem, parameters)
 
@@ -280,7 +278,7 @@ class BigLearnMixture(MixtureEngine):
         return start_states(data.seed, self.n_init, self.n_components, self._middle)
 
     def solve(self, problem, data):
-        """Rounds of Algorithm 1, then joint EM steps from where they ended."""
+        """Rounds of Algorithm 1, then joint EM steps."""
         wander = {"tol": WANDER_TOLERANCE, "patience": WANDER_PATIENCE}
         step = Wandering(self.n_local_steps)
         rounds = self.run(problem, self.starts(problem, data), step=step, **wander)
@@ -308,7 +306,7 @@ class BigLearnMixture(MixtureEngine):
 
 
 def mean_of_seen(X, weight_of, everybody):
-    """Means (d,) of the entries that the rows of all processes have; `weight_of(rows)`: of a slice of them."""
+    """Means (d,) of the entries present, over all processes; `weight_of(rows)` gives the weights of a slice."""
     sums, counts = 0.0, 0.0
     for rows in row_blocks(len(X)):
         seen, weight = ~np.isnan(X[rows]), weight_of(rows)
@@ -317,7 +315,7 @@ def mean_of_seen(X, weight_of, everybody):
 
 
 def filled(X, middle):
-    """A copy of X (N, d) whose entries that are NaN are those of `middle` (d,)."""
+    """A copy of X (N, d) with NaN replaced by `middle` (d,)."""
     whole = X.copy()
     for rows in row_blocks(len(X)):
         np.copyto(whole[rows], middle, where=np.isnan(X[rows]), casting="same_kind")
@@ -340,21 +338,21 @@ def check_start(X, middle, names, min_eigenvalue, everybody):
     far = np.max(everybody(own), axis=0)
     if far.max() >= FARTHEST:
         got = f"{far.max():.3g} in column {place(names, int(far.argmax()))}"
-        raise ValueError(message("X", "be near [0, 1], where the random starts are", got, SCALE))
+        raise ValueError(message("X", "be near [0, 1], like the random starts", got, SCALE))
     whole = filled(X, middle) if n_missing(X).any() else X
     _, spread, _ = center_and_spread(whole, everybody)
     off = np.abs(middle) / np.maximum(spread, 1.0)
     if off.max() > REACH:
         column = int(off.argmax())
         got = f"a mean of {middle[column]:.3g} and a spread of {spread[column]:.3g} in column {place(names, column)}"
-        raise ValueError(message("X", "be near [0, 1], where the random starts are", got, SCALE))
+        raise ValueError(message("X", "be near [0, 1], like the random starts", got, SCALE))
     if 0 < spread.max() <= np.sqrt(min_eigenvalue):
         rule = f"have a column whose variance is above min_eigenvalue, {min_eigenvalue}"
         got = f"at most {spread.max() ** 2:.3g}, in column {place(names, int(spread.argmax()))}"
         raise ValueError(message("X", rule, got, SCALE))
     check_resolution(whole, middle, spread, names=names, precision=np.float32)
     if spread.max() > WIDE:
-        what = f"column {place(names, int(spread.argmax()))} spreads by {spread.max():.3g}, beside which all starts are alike"
+        what = f"column {place(names, int(spread.argmax()))} spreads by {spread.max():.3g}: all starts are practically the same"
         tell(f"BigLearnMixture: {what}. Remedy: {SCALE}")
 
 
@@ -365,7 +363,7 @@ def starts_of(problem: SeenRows, parameters):
 
 
 def start_states(seed, n_init, n_components, middle):
-    """The paper's random starts, mu ~ N(0, I) and Sigma = I, in the units of X, for rows less `middle`."""
+    """The paper's random starts for rows centred at `middle`: mu ~ N(0, I) and Sigma = I in the units of X."""
     dim = len(middle)
     keys = np.asarray(jax.random.split(jax.random.PRNGKey(seed), 2 * n_init))
     mean = np.stack([jax.random.normal(key, (n_components, dim), jnp.float32) for key in keys[:n_init]])

@@ -1,4 +1,4 @@
-"""What every engine promises, as checks that anybody can run on an engine of their own, in scikit-learn's manner."""
+"""The promises of every engine, as checks for an engine of your own, in scikit-learn's manner."""
 
 import warnings
 
@@ -14,12 +14,12 @@ from sklearn.preprocessing import MinMaxScaler
 from bayesfair._compilations import compilations
 
 N_OBS = 60
-GROUP = np.resize(["f", "m"], N_OBS)  # in the same shares in both halves of the table
+GROUP = np.resize(["f", "m"], N_OBS)  # the same shares in both halves of the table
 HALF = np.repeat(["f", "m"], N_OBS // 2)
-# As for scikit-learn's KMeans: it compares fits whose starts were drawn from other rows. `sample_weights` asks what is left.
-DRAWN_ANEW = {"check_sample_weight_equivalence_on_dense_data": "starts are drawn anew where rows repeat"}
-ROW_TOLERANCE = 1e-3  # of the objective: what starts that were drawn anew may leave
-ROUNDING = 1e-5  # of its size: what float32 may do to an objective that never gets worse
+# Expected to fail, as for scikit-learn's KMeans: the fits it compares draw different starts. `sample_weights` tests the rest.
+DRAWN_ANEW = {"check_sample_weight_equivalence_on_dense_data": "starts are drawn anew if rows repeat"}
+ROW_TOLERANCE = 1e-3  # relative difference in the objective that newly drawn starts may cause
+ROUNDING = 1e-5  # relative rise of a monotone objective that float32 may cause
 
 
 def check_engine(estimator, *, scikit_learn=True):
@@ -113,7 +113,7 @@ def repeatable(estimator):
 
 
 def order_of_rows(estimator):
-    """Two clusters far apart are found in whatever order their rows come."""
+    """Two clusters far apart are found in any order of the rows."""
     order = np.random.default_rng(1).permutation(N_OBS)
     same = adjusted_rand_score(
         _fit(estimator).labels_[order], _fit(estimator, table().iloc[order], GROUP[order]).labels_
@@ -125,7 +125,7 @@ def objective_never_gets_worse(estimator):
     est = _fit(estimator, groups=HALF)
     if not estimator.monotone or len(est.objective_trace_) < 2:
         return
-    worse = np.diff(est.objective_of(np.array([0.0, 1.0])))[0]  # the sign of what is told of a loss that rises
+    worse = np.diff(est.objective_of(np.array([0.0, 1.0])))[0]  # sign of a rise in the loss, as reported
     steps = np.sign(worse) * np.diff(est.objective_trace_)
     allowed = ROUNDING * np.abs(est.objective_trace_).max()
     rises = np.flatnonzero(steps > allowed)
@@ -133,7 +133,7 @@ def objective_never_gets_worse(estimator):
 
 
 def groups(estimator):
-    """They change the answer and their absence is told; or they do neither, where every row is treated alike."""
+    """Groups change the answer, and their absence is warned of; if the engine uses no groups, neither happens."""
     apart, mixed = _fit(estimator, groups=HALF), _fit(estimator)
     same = (apart.labels_ == mixed.labels_).all() and np.array_equal(apart.objective_trace_, mixed.objective_trace_)
     with warnings.catch_warnings(record=True) as told:
@@ -141,18 +141,17 @@ def groups(estimator):
         clone(estimator).fit(table())
     silent = not any("No sensitive features given" in str(one.message) for one in told)
     if estimator.uses_groups:
-        _expect(not same, "sensitive_features are ignored: groups that are the clusters change nothing")
-        _expect(not silent, "fit without sensitive_features is silent about it")
+        _expect(not same, "sensitive_features are ignored: groups equal to the clusters change nothing")
+        _expect(not silent, "fit without sensitive_features issues no warning")
     else:
-        _expect(same and silent, "uses_groups is false, but groups change the answer, or are asked for")
+        _expect(same and silent, "uses_groups is False, but groups change the answer or fit asks for them")
     _refuses(lambda: _fit(estimator, groups=GROUP[:-1]), "groups of another length", match="sensitive_features")
     shifted = pd.Series(GROUP, index=np.arange(1, N_OBS + 1))
     _refuses(lambda: _fit(estimator, groups=shifted), "groups of another row index", match="row index")
 
 
 def sample_weights(estimator):
-    """A weight of 0 leaves a row out, but for its label; one of 2 is a row that stands there twice, or weighs the loss, or is
-    refused."""
+    """A weight of 0 drops a row except for its label. A weight of 2 repeats it, or doubles its loss, or is refused."""
     X, there = table(), np.resize([1.0, 1.0, 0.0, 1.0], N_OBS)
     if estimator.weights is None:
         return _refuses(lambda: _fit(estimator, weight=there), "a sample_weight", match="sample_weight")
@@ -178,9 +177,9 @@ def sample_weights(estimator):
 
 
 def _are_of_the_loss(estimator):
-    """All weights 2: the same labels at twice the loss."""
+    """With all weights 2, labels stay and the loss doubles."""
     once, twice = _fit(estimator), _fit(estimator, weight=np.full(N_OBS, 2.0))
-    _expect((once.labels_ == twice.labels_).all(), "the same weight for everybody changes labels")
+    _expect((once.labels_ == twice.labels_).all(), "the same weight for every row changes labels")
     off = np.abs(twice.objective_trace_[-1] / once.objective_trace_[-1] - 2)
     _expect(off < ROUNDING, "weights of 2 do not double the loss")
 

@@ -46,27 +46,28 @@ from bayesfair.engines.tables import fit_encoder, read_columns
 from bayesfair.fairness.metrics import gaps_of_shares
 
 DEFAULT_GAP = 0.01
-WEIGHT = 30.0  # of the exact penalty to begin with, per observation
-# Starts are explored on a sub-sample. Under max_gap they begin hot, every component as wide as the data and its levels'
-# probabilities near those of all rows, and the responsibilities that have to be fair sharpen step by step: from k-means
-# clusters, tight unfair ones never came loose. Nor did, on more rows, those that were fair by chance on some: the best
-# begins hot again there.
+WEIGHT = 30.0  # initial weight of the exact penalty, per row
+# Starts are explored on a sub-sample. Under max_gap they begin hot: every component is as wide as the data, with level
+# probabilities near those of all rows, and the responsibilities that must be fair sharpen step by step. Tight unfair
+# k-means clusters never became fair. Nor did, on more rows, clusters that were fair by chance on some, so the best
+# start is heated again there.
 EXPLORE_ROWS, EXPLORE_ITERATIONS = 4_000, 30
-PART, MORE = 2**15, 2**18  # rows that those are drawn from, and that are worked on before all
+PART, MORE = 2**15, 2**18  # rows that sub-samples are drawn from; rows used before all rows
 RANDOM_STARTS = 3  # one start in so many
-KEPT = 6  # of the starts after the first temperature
-# Times that starts are explored at most, as one may lead to an optimum that is not fair enough; how far apart components begin.
-# In many columns even components as wide as the data share no rows: then they begin nearer to each other.
+KEPT = 6  # starts kept after the first temperature
+# How far apart components begin, one number per exploration: one exploration may end in an optimum that is not fair
+# enough. In many columns even components as wide as the data share no rows, so later explorations begin closer
+# together.
 SPREAD_OUT = 1.0, 0.2, 0.1
 ANNEALING = 1.0, 0.4, 0.15, 0.06
-RATE = 0.02  # of Adam, on scaled columns
-SECONDS = 2e-9, 1.5e-9  # of a core, an iteration on full covariances: times d^3, and times d^2 for every row
+RATE = 0.02  # learning rate of Adam, on scaled columns
+SECONDS = 2e-9, 1.5e-9  # on one core, an iteration on full covariances: times d^3, and times d^2 per row
 STRICTER = 3  # how often the weight is doubled and the temperature halved while clusters are not fair, or empty
 PATIENCE = 6
 
 
 class _Interrupted(Exception):
-    """Ctrl-C has ended a run, and with it the fit, which has the run's outcome."""
+    """Ctrl-C ended a run. It ends the fit, which keeps the run's outcome."""
 
     def __init__(self, outcome):
         super().__init__(outcome)
@@ -215,11 +216,11 @@ class FairMixture(MixtureEngine):
 
     def check_settings(self):
         if self.max_gap is not None:
-            refuse_unread(self, "fairness_weight", where="where max_gap is given", why="Give one of the two.")
+            refuse_unread(self, "fairness_weight", where="if max_gap is given", why="Give one of the two.")
         if self.mesh is not None:
-            refuse_unread(self, "batch_size", where="where mesh is given", why="All rows are worked on in blocks.")
+            refuse_unread(self, "batch_size", where="if mesh is given", why="A mesh processes all rows in blocks.")
         if self.batch_size is None:
-            refuse_unread(self, "gap_subsample", where="unless batch_size is given", why="Delta is of all rows then.")
+            refuse_unread(self, "gap_subsample", where="unless batch_size is given", why="Delta is then of all rows.")
         for name in ("subsample", "gap_subsample"):
             if isinstance(rows := getattr(self, name), Integral):
                 remedy = "Pass a number of rows, or a fraction of them."
@@ -233,7 +234,7 @@ class FairMixture(MixtureEngine):
         after = [self._after_exploring(rules, n_learn, groups) for rules in searches]
         explore = EXPLORE_ITERATIONS * sum(self.n_init + (len(r) - 1) * min(KEPT, self.n_init) for r in searches)
         learn = self.max_iter * (2 * len(after) - 1) + EXPLORE_ITERATIONS * sum(len(r) - 1 for r in after)
-        # In blocks most steps see a part of the rows.
+        # With several blocks most steps see a part of the rows.
         rows = explore * min(n_learn, EXPLORE_ROWS) + learn * min(n_learn, self.batch_size or ONE_BLOCK)
         each = SECONDS[0] * n_columns**3 * (explore + learn) + SECONDS[1] * n_columns**2 * rows
         what = f"{n_obs:,} rows of {n_columns} columns with full covariances"
@@ -248,7 +249,7 @@ class FairMixture(MixtureEngine):
         return max(self.n_components, int(subsample * n_obs))
 
     def problem(self, data) -> FairRows:
-        """Everybody; `solve` learns from all of them or some."""
+        """All rows; `solve` learns from all or some of them."""
         one_scale, split = self.covariance_type == "isotropic", data.split
         warn_of_no_numbers(self, data.X.shape[1])
         self._encoder = fit_encoder(data.columns, one_scale, split.everybody, data.given_weight)
@@ -259,17 +260,19 @@ class FairMixture(MixtureEngine):
         return fair_rows(data, self._encoder)
 
     def _some(self, data, rows) -> Data:
-        """Some rows, of which as many differ as there are components, and among which there is somebody of every group."""
+        """Some rows, with members of every group and at least as many distinct rows as components."""
         some = data.taken(data.with_distinct(rows, self.n_components, self.parts, self._numbers))
         absent = [name for name, size in zip(some.groups.names, some.groups.sizes) if size == 0]
         if absent:
-            rule, remedy = "leave somebody of every group", "Raise subsample or gap_subsample, or merge small groups."
-            raise ValueError(message("subsample", rule, f"none of {absent} among {len(rows)} rows", remedy))
+            rule, remedy = "keep members of every group", "Raise subsample or gap_subsample, or merge small groups."
+            raise ValueError(message("subsample", rule, f"no row of {absent} among {len(rows)} rows", remedy))
         return some
 
     def solve(self, everybody, data):
-        """Explore some of the rows from several starts, go on from the best with more of them and then with all, more strictly
-        while clusters are not fair; or learn from a sub-sample in the same way."""
+        """Explore several starts on some rows, then continue the best on more and finally on all rows.
+
+        The penalty grows while clusters are not fair. With `subsample` the same happens on the sub-sample.
+        """
         rows = np.random.default_rng(data.seed).permutation(data.split.n_obs)
         rows = rows[: self._n_of(self.subsample, len(rows))]
         try:
@@ -282,7 +285,7 @@ class FairMixture(MixtureEngine):
             return ended.outcome
 
     def _in_batches(self, problem: FairRows, data) -> FairRows:
-        """As it is, unless there are mini-batches: of these the penalty is on a fixed part of the rows."""
+        """The same problem; with mini-batches its penalty is measured on a fixed part of the rows."""
         if self.batch_size is None:
             return problem
         order = np.random.default_rng(data.seed).permutation(len(data.X))
@@ -291,8 +294,10 @@ class FairMixture(MixtureEngine):
         return fair_rows(some, self._encoder, batches_of(data, self._encoder, self.batch_size))
 
     def _learn(self, problem, data, rows):
-        """From the rows of those numbers, in random order: run every search of `_searches`, go on under the first one's rules,
-        and then with all rows from the best."""
+        """Learn from these rows, in random order.
+
+        Run every search of `_searches`, continue under the rules of the first, then on all rows from the best.
+        """
         part = self._some(data, stratified(rows, data.split.groups.code, PART))
         few = first_of(problem, MORE)
         searches, outcomes = self._searches(data.groups), []
@@ -305,23 +310,25 @@ class FairMixture(MixtureEngine):
         outcome = outcomes[order_of(np.array([outcome.loss for outcome in outcomes]))[0]]
         if bool(np.all(few.seen)):
             return outcome
-        # From the first weight again: twice as often doubled, it empties components.
+        # Start at the first weight again: doubled twice as often, it empties components.
         return self._strictly(problem, [outcome.state.parameters], searches[0][-1:], data)
 
     def _explorations(self, part, rules):
-        """The best of the starts on some of the rows; then on others, with another seed; and so on."""
+        """The best start of each exploration; each uses other rows and another seed."""
         rows = np.arange(len(part.X))
         for time, spread_out in enumerate(SPREAD_OUT):
             some = self._some(part, stratified(np.roll(rows, -time * EXPLORE_ROWS), part.groups.code, EXPLORE_ROWS))
             yield agreed(self._explore(some._replace(seed=part.seed + time), rules, spread_out))
 
     def _strictly(self, problem, starts, rules, data):
-        """Where the first of the starts leads that leads to fair clusters, through the rules; if none does, from where the best
-        has led until clusters are fair, each time at twice the weight and half the temperature."""
+        """Run the starts in order and return the first result that is fair.
+
+        If none is, continue from the best one, each time with twice the weight and half the temperature.
+        """
         evens = len(problem.rows) == 1
 
         def advanced(parameters, rules, spread_out=1.0):
-            """(where this leads; is it fair; is it all that is wanted: of few rows small clusters are evened too)"""
+            """(outcome, whether it is fair, whether it is all that is wanted: with few rows, small clusters are evened too)."""
             outcome = self._through(problem, parameters, rules, data.seed, spread_out)
             fairness = self._fairness_of(outcome.state.parameters, problem, data.split)
             is_fair, even = agreed(self._is_fair(fairness, rules[-1]))
@@ -343,7 +350,7 @@ class FairMixture(MixtureEngine):
         return outcome
 
     def _through(self, problem, parameters, rules, seed, spread_out=1.0, **settings) -> Outcome:
-        """Where the last of the rules leads after the others, which begin hot; `settings`: of its run."""
+        """Apply the rules in turn, hot at first if there are several; return the last outcome. `settings`: of the last run."""
         if len(rules) > 1:
             parameters = self._family.heated(parameters, spread_out)
         for rule in rules:
@@ -356,11 +363,11 @@ class FairMixture(MixtureEngine):
         return outcome
 
     def _numbers(self, columns):
-        """The rows of a table as numbers, scaled columns beside the levels' indicators."""
+        """Rows of a table as numbers: scaled columns, then level indicators."""
         return np.hstack(self._encoder.table(columns)[::2])
 
     def _rules(self) -> list[Rule]:
-        """The rules a start is taken through: one, lambda Delta; or the exact penalty at falling temperatures."""
+        """The rules of a start: lambda Delta alone, or the exact penalty at falling temperatures."""
         if self.fairness_weight is not None:
             floor = self.min_share / self.n_components if self.fairness_weight else 0.0
             return [Rule(self.fairness_weight, np.inf, floor, ANNEALING[-1])]
@@ -371,19 +378,23 @@ class FairMixture(MixtureEngine):
         return [Rule(WEIGHT, allowed, floor, temperature) for temperature in ANNEALING]
 
     def _searches(self, groups) -> list[list[Rule]]:
-        """The rules of the settings. Under a weight those of max_gap follow: the weight's own starts often end in an optimum
-        that is worse than max_gap's solution."""
+        """The rules of the settings, followed under a weight by those of the default max_gap.
+
+        The weight's own starts often end in an optimum that is worse than max_gap's solution.
+        """
         weighted = self.fairness_weight and len(groups.names) > 1
         return [self._rules(), *([self._rules_within(DEFAULT_GAP)] if weighted else [])]
 
     def _after_exploring(self, rules, n_obs, groups):
-        """All of them where so many rows are more than were explored, and there are groups to be fair to; else the last one.
-        Mini-batches are too small a part of what would have to cool."""
+        """All rules if there are groups and more rows than were explored, else the last rule.
+
+        Mini-batches are too small a part of the rows to be cooled again.
+        """
         anew = n_obs > EXPLORE_ROWS and len(groups.names) > 1 and self.batch_size is None
         return rules[0 if anew else -1 :]
 
     def _explore(self, some, rules, spread_out) -> Components:
-        """The best parameters of `n_init` starts on some rows."""
+        """The best parameters of `n_init` starts on a sub-sample."""
         problem = fair_rows(some, self._encoder)
         points = self._numbers(some.columns).astype(np.float64)
         starts = self._centers(points, some)
@@ -396,8 +407,11 @@ class FairMixture(MixtureEngine):
         return parameters[0]
 
     def _best_of(self, problem, parameters, rule, some) -> list[Components]:
-        """KEPT of those that a list of parameters lead to, best first. Each is a run of its own, so that it is the same, bit
-        for bit, in however many processes: of a difference Adam makes much where gradients are nearly zero."""
+        """The KEPT best results of a list of starts, best first.
+
+        Each start is a run of its own, so that results are bitwise the same with any number of processes: where
+        gradients are nearly zero, Adam amplifies rounding.
+        """
         step = Ascent(self._family, self.solver)
         settings = {"step": step, "max_iter": EXPLORE_ITERATIONS, "patience": PATIENCE}
 
@@ -409,13 +423,13 @@ class FairMixture(MixtureEngine):
         return [reached[i] for i in order_of(np.array(losses))[:KEPT]]
 
     def _first_hot(self, rule, groups):
-        """Under max_gap all starts are hot; with a weight the random ones, for small weights are near the unfair optimum."""
+        """Index of the first hot start: all under max_gap; with a weight the random ones, as the unfair optimum is near."""
         if len(groups.names) == 1 or rule.fairness_weight == 0:
             return self.n_init
         return 0 if np.isfinite(rule.allowed) else self.n_init - self.n_init // RANDOM_STARTS
 
     def _centers(self, points, some):
-        """One start in three is k random rows: k-means solutions may all split the rows along one unfair direction."""
+        """Start centres; one start in three is k random rows, as k-means may always split rows along one unfair direction."""
         n_random, weight = self.n_init // RANDOM_STARTS, some.weight
         known = kmeans_centers(points, self.n_components, some, self.n_init - n_random)
         rows = np.random.default_rng(some.seed)
@@ -432,7 +446,7 @@ class FairMixture(MixtureEngine):
         return m_step_at(self._family, blank, problem.rows, centers.astype(np.float32))
 
     def _is_fair(self, fairness, rule):
-        """Are soft and hard clusters within max_gap and alive; and are the hard ones within their `bounds_by_size`?"""
+        """(soft and hard gaps are within max_gap and no cluster is too small, hard gaps are within `bounds_by_size`)."""
         if not np.isfinite(rule.allowed):
             return True, True
         allowed = rule.allowed / self.gap_margin
@@ -442,7 +456,7 @@ class FairMixture(MixtureEngine):
         return bool(worst <= allowed and share.min() >= rule.floor / 2), bool(even)
 
     def _fairness_of(self, parameters, problem: FairRows, split):
-        """What hard clusters hold of all rows (K,), and the gaps of hard and of soft ones."""
+        """(share of all rows in each hard cluster (K,), gaps of hard clusters, gaps of soft clusters)."""
         masses = hard_masses(self._family, parameters, problem, split)
         soft = soft_shares(self._family, parameters, problem)
         return masses.sum(1) / masses.sum(), gaps_of_shares(masses / masses.sum(0)), gaps_of_shares(soft)
@@ -460,11 +474,11 @@ class FairMixture(MixtureEngine):
             self._warn_of_unfair(share)
 
     def _warn_of_unfair(self, share):
-        """Says by how much clusters miss max_gap, or the least of the rows that they hold, and what to do."""
+        """Warn by how much clusters miss max_gap or the smallest share, and say what to do."""
         allowed = DEFAULT_GAP if self.max_gap is None else self.max_gap
         reached, default = max(self.gap_, self.hard_gap_), " by default" if self.max_gap is None else ""
         if reached > allowed:
-            what = f"gap_ is {self.gap_:.4f} and hard_gap_ {self.hard_gap_:.4f}, where max_gap is {allowed:g}{default}"
+            what = f"gap_ is {self.gap_:.4f} and hard_gap_ {self.hard_gap_:.4f}, above max_gap, {allowed:g}{default}"
             remedy = f"raise n_init, ask for fewer components, or allow what was reached: max_gap={1.05 * reached:.2g}"
             if self.batch_size is not None:
                 remedy = f"measure Delta on more rows (gap_subsample), {remedy}"
@@ -521,7 +535,7 @@ def log_joint_of(family: Family, parameters: Components, table: EncodedTable):
 
 @partial(jax.jit, static_argnames="family")
 def m_step_at(family: Family, old: Components, rows: Rows, centers):
-    """Of hard assignments to the nearest of centres (clusters, columns and levels)."""
+    """The M-step of hard assignments to the nearest centre; `centers`: (clusters, columns and levels)."""
 
     def expected(block, old, centers):
         table = block.table(family)

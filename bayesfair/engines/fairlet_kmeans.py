@@ -1,4 +1,4 @@
-"""Fairlets first, k-means second: the baseline of Chierichetti et al. (2017) with optimal fairlets."""
+"""The baseline of Chierichetti et al. (2017) with optimal fairlets: k-means on the centres of fairlets."""
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
@@ -103,10 +103,10 @@ class FairletKMeans(Engine):
 
     def check_settings(self):
         if isinstance(self.composition, str) and self.composition == "singletons":
-            refuse_unread(self, "exact_up_to", "min_group_size", where="where composition is 'singletons'")
+            refuse_unread(self, "exact_up_to", "min_group_size", where="if composition is 'singletons'")
 
     def problem(self, data):
-        # `scaling` refuses columns by their names.
+        # `scaling` names the column in its errors.
         self._scaling = scaling_of(data.X, names=data.columns.names, weight=data.weight)
         warn_of_scales(data.X, data.columns.names)
         with one_step("fairlets", self.progress_bar):
@@ -114,7 +114,7 @@ class FairletKMeans(Engine):
         return self._fairlet_centers(data)
 
     def _fairlet_centers(self, data):
-        """Of the rows in their own units (fairlets, dim), in the type of the table, which is read column by column."""
+        """Centres of fairlets (fairlets, dim) in the rows' own units and dtype; the table is read column by column."""
         fairlet, scaling, weight = self.decomposition_.fairlet, self._scaling, data.weight
         centers = np.empty((len(self.decomposition_.composition), data.X.shape[1]), data.X.dtype)
         for j in range(data.X.shape[1]):
@@ -125,7 +125,7 @@ class FairletKMeans(Engine):
         return centers
 
     def solve(self, centers, data):
-        """scikit-learn's KMeans, the best of whose runs tells where it ended."""
+        """scikit-learn's KMeans; the outcome is that of its best run."""
         settings = {name: getattr(self, name) for name in ("n_init", "max_iter", "tol")}
         size = np.bincount(self.decomposition_.fairlet, data.given_weight)
         fit = _clustered(centers, size, self.n_clusters, random_state=data.seed, copy_x=False, **settings)
@@ -145,7 +145,7 @@ class FairletKMeans(Engine):
 
 
 def fairlets_of(data: Data, composition, exact_up_to=50_000) -> Decomposition:
-    """The decomposition of a table, optimal up to `exact_up_to` rows; every row alone for "singletons" and without groups."""
+    """The decomposition of a table, optimal up to `exact_up_to` rows; singletons for "singletons" or without groups."""
     n_groups = len(data.groups.names)
     if n_groups > 1 and not (isinstance(composition, str) and composition == "singletons"):
         given = data.given_weight
@@ -157,8 +157,9 @@ def fairlets_of(data: Data, composition, exact_up_to=50_000) -> Decomposition:
 
 
 def cluster_fairlets(X, fairlet, n_clusters, sample_weight=None, **settings):
-    """scikit-learn's KMeans fitted to the fairlets' centres, weighted by the sums of their rows' `sample_weight` (N,), their
-    sizes where it is None; `fairlet` (N,) numbers them.
+    """scikit-learn's KMeans fitted to the fairlets' centres.
+
+    `fairlet` (N,) numbers the fairlets. A fairlet weighs the sum of its rows' `sample_weight` (N,), or its size.
 
     Raises
     ------
@@ -169,13 +170,13 @@ def cluster_fairlets(X, fairlet, n_clusters, sample_weight=None, **settings):
 
 
 def _clustered(centers, size, n_clusters, **settings):
-    """KMeans fitted to centres (fairlets, dim) of these sizes."""
+    """KMeans fitted to centres (fairlets, dim) of fairlets of these sizes."""
     from sklearn.cluster import KMeans
 
     remedy = f"There are {len(size)} fairlets: ask for fewer clusters or smaller fairlets."
     check_integer("n_clusters", n_clusters, maximum=len(size), remedy=remedy)
     n_distinct = len(distinct_places(centers.__getitem__, n_clusters))
     if n_clusters > n_distinct:
-        rule = f"be at most the number of fairlets whose centres differ, {n_distinct}"
-        raise ValueError(message("n_clusters", rule, n_clusters, "Ask for fewer, or look why rows repeat."))
+        rule = f"be at most the number of distinct fairlet centres, {n_distinct}"
+        raise ValueError(message("n_clusters", rule, n_clusters, "Ask for fewer, or check why rows repeat."))
     return KMeans(n_clusters, **settings).fit(centers, sample_weight=size)

@@ -1,8 +1,7 @@
 """Mixture components on unconstrained parameters: Gaussian (isotropic, diagonal, full) times independent categoricals.
 
-FMC, eq. (13) and (84)-(87). Log-densities are differentiable in `Components`; `m_step` is the maximiser of Q, from sums
-over rows. What has
-a number for every row and cluster is (clusters, obs): sums over clusters then run along the rows, three times as fast.
+FMC, eq. (13) and (84)-(87). Log-densities are differentiable in `Components`. `m_step` maximises Q, from sums over
+rows. Arrays with a number for every row and cluster are (clusters, obs), three times as fast: sums then run along rows.
 """
 
 import math
@@ -17,15 +16,15 @@ from jaxtyping import Array, ArrayLike, Float
 from bayesfair._arrays import namespace
 
 COVARIANCE_TYPES = ("isotropic", "diag", "full")
-MIN_VARIANCE = 1e-4  # of a component, in units of the columns' own variance
-MIN_COUNT = 1e-3  # rows of a component below which its mean and spread stay where they are
-UNROLL = 8  # coordinates of a full covariance compiled in a row
-FLATTENED = 0.5  # how far level probabilities are drawn towards those of all rows where components are hot
+MIN_VARIANCE = 1e-4  # least variance of a component, in units of the columns' variance
+MIN_COUNT = 1e-3  # rows of a component below which its mean and spread stay unchanged
+UNROLL = 8  # coordinates of a full covariance that one unrolled loop compiles
+FLATTENED = 0.5  # pull of a hot component's level probabilities towards those of all rows
 SMOOTHING = 1e-2  # rows added to every level of a categorical feature, so that no level is impossible
 
 
 class EncodedTable(NamedTuple):
-    """Rows: centred, scaled continuous features, their squares' sum, and the levels' indicators."""
+    """Rows: centred and scaled continuous features, their squared norms, and level indicators."""
 
     x: Float[ArrayLike, "obs dim"]
     square: Float[ArrayLike, " obs"]
@@ -33,8 +32,11 @@ class EncodedTable(NamedTuple):
 
 
 class Components(NamedTuple):
-    """Unconstrained parameters. `spread`: log variance () or (K, d), or the Cholesky factor of the precision with
-    logarithms on its diagonal (K, d, d). `logits`: of the levels (K, levels)."""
+    """Unconstrained parameters of a mixture.
+
+    `spread`: log variance () or (K, d), or the Cholesky factor of the precision with logarithms on its diagonal (K, d,
+    d). `logits`: of the levels (K, levels).
+    """
 
     log_mixing: Float[ArrayLike, " clusters"]
     mean: Float[ArrayLike, "clusters dim"]
@@ -43,8 +45,11 @@ class Components(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """What Q, eq. (9), knows of the rows, under responsibilities: masses, sums of deviations from the means that these were
-    made with and of their squares (one number in all, (K, d), or (K, d, d)), and counts of the levels."""
+    """Statistics of the rows that Q, eq. (9), needs, under responsibilities.
+
+    Masses; sums of deviations from the old means; sums of squared deviations, one number in all, (K, d) or (K, d, d);
+    counts of the levels.
+    """
 
     mass: Float[Array, " clusters"]
     shift: Float[Array, "clusters dim"]
@@ -54,7 +59,7 @@ class Expected(NamedTuple):
 
 @dataclass(frozen=True)
 class Family:
-    """What is compiled: the covariance type and how many levels each categorical feature has."""
+    """The compiled part: the covariance type and the number of levels of each categorical feature."""
 
     covariance_type: str
     n_levels: tuple[int, ...] = ()
@@ -82,7 +87,7 @@ class Family:
             return constant - 0.5 * (spread.sum(1)[:, None] + square)
         factor, log_diagonal = unpack_factor(spread)
 
-        # One coordinate of the whitened rows at a time: all of them, (K, d, obs), are slow to differentiate.
+        # One coordinate of the whitened rows at a time: the full array (K, d, obs) is slow to differentiate.
         def add(square, coordinate):
             direction, offset = coordinate
             return square + jnp.square(direction @ x - offset[:, None]), None
@@ -102,8 +107,10 @@ class Family:
         return jnp.concatenate(parts, 1) if parts else logits
 
     def heated(self, parameters: Components, spread_out=1.0) -> Components:
-        """Every Gaussian as wide as the (scaled) data; its level probabilities drawn towards those of all rows. With a smaller
-        `spread_out` components differ by that much less."""
+        """Every Gaussian as wide as the scaled data, with level probabilities drawn towards those of all rows.
+
+        `spread_out` scales the differences between components.
+        """
         logits = parameters.logits
         if self.n_levels:
             own, apart = jnp.exp(self.log_levels(logits)), (1 - FLATTENED) * spread_out
@@ -112,7 +119,7 @@ class Family:
         return parameters._replace(mean=mean, spread=spread, logits=logits)
 
     def expected(self, parameters: Components, table: EncodedTable, responsibilities) -> Expected:
-        """Sums over the rows."""
+        """Statistics of the rows, as sums."""
         mean, mass = parameters.mean, responsibilities.sum(1)
         shift = responsibilities @ table.x - mass[:, None] * mean
         if self.covariance_type == "isotropic":
@@ -124,7 +131,7 @@ class Family:
         return Expected(mass, shift, square, responsibilities @ table.levels)
 
     def about(self, known: Expected, old_mean, mean) -> Expected:
-        """Statistics about the means `old_mean` as those about `mean`."""
+        """Statistics about the means `mean`, from those about `old_mean`."""
         move, mass, shift = mean - old_mean, known.mass[:, None], known.shift
         if self.covariance_type == "isotropic":
             square = known.square - 2 * (move * shift).sum() + (mass * jnp.square(move)).sum()
@@ -136,7 +143,7 @@ class Family:
         return known._replace(shift=shift - mass * move, square=square)
 
     def expected_log_joint(self, parameters: Components, old: Components, known: Expected) -> Float[Array, ""]:
-        """sum_ik r_ik log_joint_ik from the statistics, which are about the means of `old`."""
+        """sum_ik r_ik log_joint_ik, from statistics about the means of `old`."""
         total = known.mass @ jax.nn.log_softmax(parameters.log_mixing)
         if self.n_levels:
             total = total + (known.counts * self.log_levels(parameters.logits)).sum()
@@ -155,8 +162,10 @@ class Family:
         return total - 0.5 * (quadratic + log_determinant + known.mass.sum() * dim * math.log(2 * math.pi))
 
     def m_step(self, old: Components, known: Expected) -> Components:
-        """The maximiser of Q, eq. (9), from statistics about the means of `old`. A component with (almost) nobody keeps its
-        place and loses its weight."""
+        """The maximiser of Q, eq. (9), from statistics about the means of `old`.
+
+        A component with (almost) no rows stays unchanged and loses its weight.
+        """
         alive = (known.mass > MIN_COUNT)[:, None]
         mass = jnp.maximum(known.mass, MIN_COUNT)[:, None]
         move = jnp.where(alive, known.shift / mass, 0.0)
@@ -189,7 +198,7 @@ def indicators(codes, n_levels) -> Float[ArrayLike, "obs levels"]:
 
 
 def squared_distances(centers, x, square) -> Float[Array, "clusters obs"]:
-    """||x_i - c_k||^2, `square` being ||x_i||^2: for centred x, so that little cancels."""
+    """||x_i - c_k||^2 with `square` ||x_i||^2, for centred x, so that little cancels."""
     return square - 2 * centers @ x.T + jnp.square(centers).sum(1)[:, None]
 
 
@@ -207,7 +216,7 @@ def pack_precision(covariance):
 
 
 def pack_factor(factor):
-    """The unconstrained form of covariances L L', L = `factor` (K, d, d) lower triangular."""
+    """The unconstrained form of covariances L L', with `factor` L (K, d, d) lower triangular."""
     inverse = inverse_of_lower(factor)
     return _pack(inverse.mT @ inverse)
 
@@ -225,7 +234,7 @@ def _pack(precision):
 
 
 def sample_rows(family: Family, key, parameters: Components, label):
-    """x (N, d) in the table's units and the codes of the levels (N, features), one row for each label."""
+    """One row per label: x (N, d) in the table's units, and codes of the levels (N, features)."""
     key_x, key_levels = jax.random.split(key)
     step = jax.random.normal(key_x, (len(label), parameters.mean.shape[1]))
     if step.shape[1]:

@@ -1,16 +1,15 @@
-"""Fair model-based clustering, FMC (Park, Kim, Lee and Kim): finite mixtures whose assignment map psi gives each cluster
-the same share of every group.
+"""Fair model-based clustering, FMC (Park, Kim, Lee and Kim): mixtures whose map psi gives each cluster fair shares.
 
-Maximises (1/N) l(Theta) - P(Theta). With `fairness_weight` P is lambda Delta, eq. (7) as a Lagrangian. With `max_gap` P
-is an exact penalty on eq. (7)'s constraint: the sum over clusters of what their gaps exceed it by, half of it measured
-on psi and half on psi *sharpened* (softmax of the log joint densities over a temperature), because hard assignments
-must be fair too. A sum rather than the maximum gives every cluster a gradient; the maximum alone, or an augmented
-Lagrangian on it, merged components and left clusters empty on Adult. Its corners are rounded: steps came to rest where
-several met. A floor on each cluster's share keeps them alive.
+Maximises (1/N) l(Theta) - P(Theta). With `fairness_weight`, P is lambda Delta, eq. (7) as a Lagrangian. With `max_gap`,
+P is an exact penalty on eq. (7)'s constraint: the sum over clusters of their gaps' excess over it. Half of it is
+measured on psi and half on psi *sharpened* (softmax of the log joint densities over a temperature), because hard
+assignments must be fair too. A sum gives every cluster a gradient; the maximum alone, or an augmented Lagrangian on it,
+merged components and left clusters empty on Adult. Corners of the penalty are rounded, since steps stopped where
+several met. A floor on each cluster's share keeps clusters from emptying.
 
-Q is a function of the expected statistics of an E-step, the penalty one of the groups' shares in the clusters: one pass over
-the rows tells both. Of many rows the inner steps go by what shares change on some blocks, each a systematic sample of the
-table, from what they are on all rows; whether they are taken is decided on all, so that the objective never decreases.
+Q depends on the statistics of an E-step, and the penalty on the groups' shares in the clusters; one pass over the rows
+gives both. For many rows, inner steps add to the shares of all rows the changes seen on a few blocks, each a systematic
+sample of the table. Steps are accepted on all rows, so that the objective never decreases.
 """
 
 from dataclasses import dataclass
@@ -33,23 +32,23 @@ from bayesfair.engines.tables import Encoder
 from bayesfair.fairness.metrics import gaps_of_shares
 
 INNER_STEPS = 10  # R of Algorithm 2
-ADAM = optax.scale_by_adam(b1=0.9, b2=0.99, eps=1e-5)  # smaller gradients are mostly rounding in float32: no full steps
+ADAM = optax.scale_by_adam(b1=0.9, b2=0.99, eps=1e-5)  # gradients below eps are mostly rounding: no full steps
 FLOOR_WEIGHT = 1e3
-FASTER, SLOWER = 1.02, 0.7  # what the learning rate is multiplied by after inner steps that are taken, or refused
+FASTER, SLOWER = 1.02, 0.7  # factors of the learning rate after accepted and refused inner steps
 STOCHASTIC, CALMER = (
     0.1,
     0.99,
-)  # of gradients of mini-batches: their learning rate at first, and after every one of them
-CORNER = 0.3  # of what is allowed: the width over which the corner of an excess is a parabola
-ROUND = 1e-8  # under the root of |x|: a corner of 1e-4, far below any gap that matters
+)  # for gradients of mini-batches: the initial learning rate, and its factor after every batch
+CORNER = 0.3  # width of the rounded corner of an excess, relative to the allowed gap
+ROUND = 1e-8  # added under the root in |x|: rounds a corner of 1e-4, far below any gap that matters
 BLOCK = 4096  # rows
-INNER_BLOCKS = 16  # in which inner steps see what shares change
+INNER_BLOCKS = 16  # blocks on which inner steps measure changes of shares
 
 
 class Rule(NamedTuple):
-    """What fairness asks for, as numbers, so that stages, weights and restarts share one compiled program.
+    """The fairness rule as numbers, so that stages, weights and restarts share one compiled program.
 
-    fairness_weight: lambda; allowed: the largest gap, infinite where lambda Delta is the penalty; floor: least share of a
+    fairness_weight: lambda; allowed: the largest gap, infinite if lambda Delta is the penalty; floor: least share of a
     cluster; temperature: of the sharpened responsibilities.
     """
 
@@ -60,7 +59,7 @@ class Rule(NamedTuple):
 
 
 class GroupedRows(NamedTuple):
-    """A block of scaled rows, the codes of their levels and groups, and their weights, 0 of what fills it up."""
+    """A block of scaled rows, the codes of their levels and groups, and their weights, 0 for padding."""
 
     x: Float[Array, "dim rows"]
     levels: Int[Array, "features rows"]
@@ -73,8 +72,11 @@ class GroupedRows(NamedTuple):
 
 
 class FairRows(NamedTuple):
-    """Rows on which P is measured; how many of every group are in every block, and what they weigh; which blocks are looked at;
-    and the mini-batches of all rows, if there are any (Algorithm 3, P being on D_n): a block is one."""
+    """Rows on which P is measured, in blocks.
+
+    With the counts and weights of every group in every block, a mask of the blocks in use, and the mini-batches of all
+    rows, if any (Algorithm 3, with P on D_n): a block is a batch.
+    """
 
     rows: Rows
     held: Float[Array, "blocks groups"]
@@ -84,16 +86,16 @@ class FairRows(NamedTuple):
 
     @property
     def size(self):
-        """What the groups weigh in the blocks that are looked at (groups,)."""
+        """Weights of the groups in the blocks in use (groups,)."""
         return self.mass.sum(0, where=True if self.seen is None else self.seen[:, None])
 
     def take(self, blocks):
-        """Some of the blocks, all of which are looked at."""
+        """Some of the blocks, all of them in use."""
         return FairRows(self.rows.take(blocks), self.held[blocks], self.mass[blocks], None)
 
 
 class Shares(NamedTuple):
-    """Of psi and of psi sharpened: what of every group is in the clusters; what of all rows, sharpened; mean log density."""
+    """Shares of psi and of sharpened psi: each group's in the clusters; all rows' sharpened; and the mean log density."""
 
     soft: Float[Array, "clusters groups"]
     sharp: Float[Array, "clusters groups"]
@@ -102,15 +104,17 @@ class Shares(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """What a pass over the rows tells of parameters: the E-step there, and the shares."""
+    """Result of a pass over the rows at some parameters: the E-step and the shares."""
 
     expected: Expected
     shares: Shares
 
 
 class Told(NamedTuple):
-    """What the last E-step of a mini-batch has told, A_i of Algorithm 3: statistics, the means that they are about, and the
-    entropy of the responsibilities."""
+    """Result of a mini-batch's last E-step, A_i of Algorithm 3.
+
+    Statistics, the means that they are about, and the entropy of the responsibilities.
+    """
 
     expected: Expected
     mean: Float[Array, "*batches clusters dim"]
@@ -118,8 +122,11 @@ class Told(NamedTuple):
 
 
 class Ascender(NamedTuple):
-    """Parameters, Adam's averages of gradients, the learning rate; the rule travels along so that runs may differ in it, and
-    the parameters' standing, so that no pass is made twice; and what every mini-batch has told, if there are any."""
+    """State of a run: parameters, Adam's averages of gradients, and the learning rate.
+
+    Also the rule, so that runs may differ in it; the parameters' standing, so that no pass is repeated; and the results
+    of every mini-batch, if any.
+    """
 
     parameters: Components
     adam: optax.ScaleByAdamState
@@ -148,24 +155,24 @@ def fair_rows(data: Data, encoder: Encoder, batches=None) -> FairRows:
 
 
 def batches_of(data: Data, encoder: Encoder, size) -> Rows:
-    """All rows in mini-batches of at most so many, each a systematic sample of the table."""
+    """All rows in mini-batches of at most `size`, each a systematic sample of the table."""
     return data.split.in_blocks(partial(encoded, data, encoder), -(-len(data.X) // size))
 
 
 def encoded(data: Data, encoder: Encoder, some):
-    """A slice of the rows, as `GroupedRows` of NumPy whose first axis counts rows."""
+    """A slice of the rows, as NumPy `GroupedRows` whose first axis is rows."""
     columns = data.columns.take(some)
     x, levels = encoder.scaled(columns.continuous).astype(np.float32), encoder.codes(columns.categorical)
     return GroupedRows(x, levels, data.groups.code[some], data.weight_of(some).astype(np.float32))
 
 
 def bounds_by_size(allowed, share) -> Float[ArrayLike, " clusters"]:
-    """The largest gap of each cluster: a small one may differ by less, for the same gap is more of its members."""
+    """The largest gap of each cluster: less for a small one, as the same gap is a larger part of its members."""
     return allowed * namespace(share).minimum(1.0, len(share) * share)
 
 
 def penalty_of_shares(shares: Shares, rule: Rule) -> Float[Array, ""]:
-    """P: what is taken from the mean log-likelihood."""
+    """P: the penalty on the mean log-likelihood."""
     gaps, limited = gaps_of_shares(shares.soft, ROUND), jnp.isfinite(rule.allowed)
     allowed = bounds_by_size(jnp.where(limited, rule.allowed, 1.0), jax.lax.stop_gradient(shares.total))
     beyond = excess(gaps, allowed) + excess(gaps_of_shares(shares.sharp, ROUND), allowed)
@@ -174,14 +181,14 @@ def penalty_of_shares(shares: Shares, rule: Rule) -> Float[Array, ""]:
 
 
 def excess(gaps, allowed):
-    """max(gap - allowed, 0), but a parabola where they differ by less than half of CORNER * allowed."""
+    """max(gap - allowed, 0), with a parabola where they differ by less than half of CORNER * allowed."""
     width = CORNER * jnp.maximum(allowed, ROUND)
     inside = jnp.clip(gaps - allowed + width / 2, 0, width)
     return jnp.square(inside) / (2 * width) + jnp.maximum(gaps - allowed - width / 2, 0)
 
 
 def shares_of(family: Family, parameters: Components, problem: FairRows, temperature) -> Shares:
-    """One pass."""
+    """The shares, in one pass over the rows."""
 
     def of_block(block, parameters, temperature):
         return _in_block(family, parameters, block, problem.mass.shape[1], temperature)[0]
@@ -190,7 +197,7 @@ def shares_of(family: Family, parameters: Components, problem: FairRows, tempera
 
 
 def standing_of(family: Family, parameters: Components, problem: FairRows, temperature) -> Standing:
-    """One pass too."""
+    """The E-step and the shares, in one pass over the rows."""
 
     def of_block(block, parameters, temperature):
         sums, table, responsibilities = _in_block(family, parameters, block, problem.mass.shape[1], temperature)
@@ -201,7 +208,7 @@ def standing_of(family: Family, parameters: Components, problem: FairRows, tempe
 
 
 def _in_block(family: Family, parameters: Components, block: GroupedRows, n_groups, temperature):
-    """(what the block adds to the shares and to the log density, its rows, their responsibilities times their weights)."""
+    """(sums for the shares and the log density, the block's rows, their responsibilities times weights)."""
     table, weight = block.table(family), block.weight
     log_joint = family.log_joint(parameters, table)
     member = weight * (block.code == jnp.arange(n_groups)[:, None])
@@ -211,14 +218,14 @@ def _in_block(family: Family, parameters: Components, block: GroupedRows, n_grou
 
 
 def _as_shares(sums, problem: FairRows) -> Shares:
-    """Zeros of a group of which nobody is there."""
+    """Sums as shares; zeros for an absent group."""
     (soft, sharp, density), n_obs = sums, problem.size.sum()
     size = jnp.where(problem.size > 0, problem.size, 1.0)
     return Shares(soft / size, sharp / size, sharp.sum(1) / n_obs, density / n_obs)
 
 
 class Judged(NamedTuple):
-    """Parameters, what is minimised and the loss there, and their standing."""
+    """Parameters, the minimised value and the loss there, and their standing."""
 
     parameters: Components
     value: Float[Array, ""]
@@ -230,14 +237,17 @@ class Judged(NamedTuple):
 class Ascent:
     """One iteration of FMC-EM (Algorithm 2) or FMC-GD (Algorithm 1), on all rows or on a mini-batch (Algorithm 3).
 
-    "em": an E-step, then steps of Adam on Q_fair, eq. (10), from the better of the old parameters and the M-step;
-    taken only if Q_fair has not decreased, eq. (11), so that the objective never decreases either. Without penalty the
-    M-step is best and this is plain EM. Two passes an iteration: at the M-step, and where the inner steps lead from there.
+    "em": an E-step, then steps of Adam on Q_fair, eq. (10), from the better of the old parameters and the M-step. They
+    are accepted only if Q_fair has not decreased, eq. (11), so that the objective never decreases either. Without
+    penalty the M-step is best and this is plain EM. An iteration takes two passes: one at the M-step and one at the end
+    of the inner steps.
 
-    Mini-batches are incremental EM: the E-step is of one batch, and Q_fair is of what every batch told last. The loss is the
-    free energy (Neal and Hinton 1998, eq. 7) and the penalty, which never increases and is above that of the parameters.
+    Mini-batches are incremental EM: the E-step is of one batch, and Q_fair uses the last result of every batch. The
+    loss is the free energy (Neal and Hinton 1998, eq. 7) plus the penalty. It never increases and bounds the
+    parameters' own loss from above.
 
-    "gradient": steps of Adam on the objective itself, taken only if it has not decreased; those on a mini-batch are always
+    "gradient": steps of Adam on the objective itself, accepted only if it has not decreased. Steps on a mini-batch are
+    always accepted and shrink.
     taken, ever smaller ones.
     """
 
@@ -258,7 +268,7 @@ class Ascent:
             )
 
         def merit(parameters, shares):
-            """(what is minimised, the loss) with those shares of the rows on which P is measured."""
+            """(minimised value, loss) given the shares of the rows on which P is measured."""
             unfair = penalty_of_shares(shares, rule)
             loss = unfair - shares.log_density
             if self.solver == "em":
@@ -288,17 +298,17 @@ class Ascent:
         return state, best.loss
 
     def shares_nearby(self, start: Judged, problem: FairRows, rule: Rule, key):
-        """The shares of all rows as a function of parameters near the start, from what they change on some of the blocks."""
+        """The shares of all rows as a function of parameters near the start; changes are measured on some blocks."""
         some = problem if len(problem.rows) <= INNER_BLOCKS else some_of(problem, key)
         on_some = partial(shares_of, self.family, problem=some._replace(seen=None), temperature=rule.temperature)
-        if some is problem:  # `first_of` has all of so few
+        if some is problem:  # with so few blocks, `first_of` returns all
             return on_some
         rest = jax.tree.map(jnp.subtract, start.standing.shares, on_some(start.parameters))
         return lambda parameters: jax.tree.map(jnp.add, on_some(parameters), rest)
 
 
 def climb(merit, state: Ascender, start: Components) -> Ascender:
-    """INNER_STEPS of Adam from there."""
+    """INNER_STEPS steps of Adam from `start`."""
 
     def step(_, moved):
         parameters, adam = moved
@@ -314,8 +324,11 @@ def choose(condition, yes, no) -> Any:
 
 
 def some_of(problem: FairRows, key) -> FairRows:
-    """INNER_BLOCKS of those that are looked at. First one for each group that has somebody of it, then those with the first
-    FEWEST of a group, which are the other blocks of a small one."""
+    """INNER_BLOCKS of the blocks in use.
+
+    First one block with members for each group, then blocks with the first FEWEST rows of a group: all other blocks of
+    a small one.
+    """
     order = jax.random.permutation(key, len(problem.rows))
     seen = problem.seen[order]
     held = jnp.where(seen[:, None], problem.held[order], 0)
@@ -324,17 +337,20 @@ def some_of(problem: FairRows, key) -> FairRows:
 
 
 def first_of(problem: FairRows, n_obs) -> FairRows:
-    """The same blocks, of which about so many rows of all processes are looked at: the first ones, each a systematic sample of
-    the table, and the others that have some of the first FEWEST of a group."""
+    """The same blocks, with a mask of those in use: about `n_obs` rows of all processes.
+
+    In use are the first blocks, each a systematic sample of the table, and others that hold some of the first FEWEST
+    rows of a group.
+    """
     held = np.asarray(problem.held)
     seen = _with_the_first(held, FEWEST).any(1) | (np.arange(len(held)) < -(-n_obs // BLOCK))
-    # On one device nowhere by name: an array that is put somewhere is compiled for anew.
+    # On one device name no device: an array with an explicit place is compiled for again.
     where = None if problem.rows.mesh is None else problem.seen.sharding
     return problem._replace(seen=jax.device_put(seen, where))
 
 
 def _with_the_first(held, most):
-    """Which blocks have some of the first `most` rows of a group (blocks, groups)."""
+    """Mask of the blocks that hold some of the first `most` rows of a group (blocks, groups)."""
     return (held > 0) & (held.cumsum(0) - held < most)
 
 
@@ -371,12 +387,12 @@ def _told_by_each(family: Family, batches: Rows, parameters: Components) -> Told
 
 
 def soft_shares(family: Family, parameters: Components, problem: FairRows):
-    """The shares of the groups in the components, soft (clusters, groups)."""
+    """Shares of the groups in the components, by responsibilities (clusters, groups)."""
     return np.asarray(_standing(family, parameters, problem, np.float32(1)).shares.soft)
 
 
 def hard_masses(family: Family, parameters: Components, problem: FairRows, split):
-    """How much of each group has its largest responsibility in each component, float64 (clusters, groups), in weights."""
+    """Weights of the rows of each group whose largest responsibility is in each component, float64 (clusters, groups)."""
     shape, seen = (len(parameters.mean), problem.mass.shape[1]), np.asarray(problem.seen)
     parts = labels_of(family, parameters, problem), problem.rows.parts.code, problem.rows.parts.weight
     labels, code, weight = (here(part)[seen].ravel() for part in parts)

@@ -1,10 +1,10 @@
-"""Gaussian mixtures with full covariances: densities and EM, of all coordinates, of some, or of what each row has.
+"""Gaussian mixtures with full covariances: densities and EM on all coordinates, on some, or on each row's own.
 
 A marginal is a mask, never a shape: masked coordinates get a unit variance and a zero deviation, so that one compiled
-program serves every subset. What a row lacks follows through its regression on what it has, as in EM with missing
-values (Little and Rubin 2019, section 8.2). All that takes matrices there is the same for rows that lack the same, and is
-worked out from the precision L, in blocks of the size of what is lacking alone: given x_o, what lacks has the covariance
-L_mm^-1 and the mean mu_m - L_mm^-1 L_mo (x_o - mu_o), and log |Sigma_oo| = log |Sigma| + log |L_mm|.
+program serves every subset. Missing entries follow by regression on those present, as in EM with missing values (Little
+and Rubin 2019, section 8.2). Rows with the same missing entries share all matrices. These come from the precision L, in
+blocks of the size of the missing part alone: given x_o, the missing part has covariance L_mm^-1 and mean
+mu_m - L_mm^-1 L_mo (x_o - mu_o), and log |Sigma_oo| = log |Sigma| + log |L_mm|.
 """
 
 import math
@@ -20,12 +20,12 @@ from bayesfair._rows import Rows, each, of_blocks, total
 from bayesfair.engines.families import inverse_of_lower
 from bayesfair.engines.row_split import UNSPLIT, here
 
-ROUNDINGS = 4  # of the largest eigenvalue, as many for each coordinate, below which no other one may be
-MIN_MASS = 1e-6  # share of the rows below which a component keeps its place
-BLOCK = 512  # rows that are worked on together
-SHARED = 8  # rows of a pattern, on average, from which it is worth while to look up what they share
-barrier = jax.lax.optimization_barrier  # keeps XLA from computing what several sums read once in each of them
-# Rows that lack at most so many entries, but more than the number before, are worked on together.
+ROUNDINGS = 4  # floor of eigenvalues, in roundings of the largest one per coordinate
+MIN_MASS = 1e-6  # share of the rows below which a component stays unchanged
+BLOCK = 512  # rows that are processed together
+SHARED = 8  # mean number of rows per pattern from which sharing matrices pays
+barrier = jax.lax.optimization_barrier  # keeps XLA from recomputing in each sum what several sums read
+# Rows are processed together if their numbers of missing entries lie between the same two of these numbers.
 WIDTHS = 0, 1, 2, 3, 4, 6, 8, *(12 * 2**n for n in range(20))
 
 
@@ -44,10 +44,10 @@ class Moments(NamedTuple):
 
 
 class SeenBlock(NamedTuple):
-    """A block of rows that lack at most so many entries; those of weight 0 fill it up.
+    """A block of rows with at most so many missing entries, padded with rows of weight 0.
 
-    pattern: of every row, one number where none lacks any. lacks: the coordinates that each pattern of a block lacks, `dim`
-    where it lacks fewer. What is lacking is finite in x.
+    pattern: the number of each row's pattern; one number if no row lacks any. lacks: the missing coordinates of each
+    pattern, padded with `dim`. Missing entries of x are finite.
     """
 
     x: Float[Array, "dim rows"]
@@ -56,12 +56,12 @@ class SeenBlock(NamedTuple):
     lacks: Int[Array, "lacking patterns"]
 
     def each(self, values):
-        """What every pattern has (..., patterns), for the rows (..., rows)."""
+        """Values of every pattern (..., patterns), for the rows (..., rows)."""
         return values if self.lacks.shape[-1] == self.x.shape[-1] else jnp.take(values, self.pattern, -1)
 
 
 class Whitened(NamedTuple):
-    """What every row needs of the components: log weights with the densities' constants, W and W'W = Sigma_TT^-1."""
+    """The components as every row needs them: log weights with the densities' constants, W and W'W = Sigma_TT^-1."""
 
     constant: Float[Array, " clusters"]
     mean: Float[Array, "clusters dim"]
@@ -70,15 +70,15 @@ class Whitened(NamedTuple):
 
 
 def n_missing(X):
-    """How many rows lack each of the columns (d,)."""
+    """Number of rows that lack each column (d,)."""
     return sum(np.isnan(X[rows]).sum(0) for rows in row_blocks(len(X)))
 
 
 def in_blocks(X, middle, weight=None, split=UNSPLIT):
-    """(Rows of X (N, d) less `middle` for every number of lacking entries; which rows each device of this process has of them).
+    """(rows of X (N, d) less `middle` for every number of missing entries, indices of each device's rows).
 
-    Entries that are NaN lack. Sorted by what they lack, so that a block has few patterns. `weight` (N,): of the rows, all above
-    zero; None is 1 for each. Processes over which rows are `split` have blocks of the same shapes.
+    NaN is missing. Rows are sorted by what they lack, so that a block has few patterns. `weight` (N,): of the rows, all
+    above zero; None is 1 for each. With rows `split` over processes, blocks have the same shapes in all.
     """
     weight = np.broadcast_to(np.float32(1), len(X)) if weight is None else weight
     order, code, sizes = _by_what_they_lack(X, split)
@@ -88,8 +88,10 @@ def in_blocks(X, middle, weight=None, split=UNSPLIT):
 
 
 def _by_what_they_lack(X, split):
-    """(the rows in the order of how many entries they lack, and of which; codes of which these are (N,), nobody's where nothing
-    lacks; how many rows there are of every number of `WIDTHS` that some process has)."""
+    """(row order by missing entries, codes of patterns (N,), number of rows per number of `WIDTHS` in use).
+
+    With no missing entries, codes are unused. A number is in use if some process has such rows.
+    """
     missing = np.isnan(X[:, n_missing(X) > 0])
     whole, code = missing.shape[1] == 0, np.zeros(missing.size and len(X), np.int32)
     n_lacking = np.zeros(1, np.int32) if whole else missing.sum(1, dtype=np.int32)  # one row's, as all are alike
@@ -105,7 +107,7 @@ def _by_what_they_lack(X, split):
 
 
 def _blocks_of(X, middle, weight, code, devices, width, split) -> Rows:
-    """Rows of every device (a list), which lack at most `width` entries."""
+    """Rows of every device (a list) with at most `width` missing entries."""
     most = max(split.everybody(max(map(len, devices))))
     size = min(BLOCK, power_of_two(most))
     shape = -(-most // size), size
@@ -131,17 +133,17 @@ def _patterns_of(X, code, devices, shape, width, split):
     filled = [_filled(rows, shape) for rows in devices]
     new = [
         np.diff(code[rows], axis=1, prepend=-1) != 0 for rows in filled
-    ]  # who does not lack the same as the one before
+    ]  # rows whose pattern differs from that of the row before
     many = any(SHARED * one.sum() >= one.size for one in new)
     n_patterns = max(split.everybody(max(power_of_two(one.sum(1).max()) for one in new)))
     if any(split.everybody(many)) or n_patterns == shape[1]:
-        new, n_patterns = [np.ones_like(one) for one in new], shape[1]  # as `SeenBlock.each` reads it
+        new, n_patterns = [np.ones_like(one) for one in new], shape[1]  # the form that `SeenBlock.each` expects
     parts = [_patterns_of_device(X, *each, width, n_patterns) for each in zip(filled, new)]
     return tuple(np.concatenate(each, -1) for each in zip(*parts))
 
 
 def _filled(rows, shape):
-    """The last one fills up."""
+    """Row numbers in the given shape, padded with the last one."""
     return np.pad(rows, (0, np.prod(shape) - len(rows)), mode="edge" if len(rows) else "constant").reshape(shape)
 
 
@@ -156,13 +158,13 @@ def _patterns_of_device(X, filled, new, width, n_patterns):
 
 
 def masked(covariance, seen):
-    """`covariance` (..., d, d) with ones instead of what `seen` (..., d) leaves out."""
+    """`covariance` (..., d, d) with ones in place of the coordinates outside `seen` (..., d)."""
     both = seen[..., :, None] & seen[..., None, :]
     return jnp.where(both, covariance, jnp.eye(covariance.shape[-1], dtype=covariance.dtype))
 
 
 def whitened(parameters: Gaussians, seen: Bool[Array, " dim"]) -> Whitened:
-    """Of the coordinates seen."""
+    """The components on the coordinates `seen`."""
     factor = jnp.linalg.cholesky(masked(parameters.covariance, seen))
     whitener = inverse_of_lower(factor)
     log_determinant = 2 * jnp.log(jnp.diagonal(factor, axis1=1, axis2=2)).sum(1)
@@ -171,9 +173,11 @@ def whitened(parameters: Gaussians, seen: Bool[Array, " dim"]) -> Whitened:
 
 
 def completed(parts: Whitened, block: SeenBlock, seen: Bool[Array, " dim"]):
-    """Of a block, all that there is being the coordinates `seen`: log joint densities (clusters, rows), expected deviations
-    from the means (clusters, dim, rows), and the covariances (clusters, lacking, lacking, patterns) of what lacks, given the
-    rest, None where nothing does."""
+    """The E-step of a block, given the coordinates `seen` that there are at all.
+
+    Log joint densities (clusters, rows); expected deviations from the means (clusters, dim, rows); and covariances of
+    the missing entries given the rest (clusters, lacking, lacking, patterns), None without missing entries.
+    """
     coordinates = jnp.arange(len(seen))[:, None]
     there = seen[:, None] & (block.each(block.lacks)[:, None] != coordinates).all(0)
     deviation = jnp.where(there, block.x - parts.mean[:, :, None], 0.0)
@@ -190,8 +194,11 @@ def completed(parts: Whitened, block: SeenBlock, seen: Bool[Array, " dim"]):
 
 
 def unknown_given_rest(parts: Whitened, block: SeenBlock, seen):
-    """The covariances (clusters, lacking, lacking, patterns) of what every pattern lacks of the coordinates `seen`, and by how
-    much the log densities (clusters, patterns) of the rest exceed those of rows that lack nothing but are 0 there."""
+    """Covariances of the missing entries of every pattern, given the rest, and corrections of log densities.
+
+    (clusters, lacking, lacking, patterns) for the coordinates `seen`; and (clusters, patterns), the excess of the
+    rest's log densities over those of complete rows that are 0 there.
+    """
     size, lacks = len(seen) + 1, block.lacks
     table = jnp.pad(parts.precision, ((0, 0), (0, 1), (0, 1))).reshape(-1, size**2)
     used = jnp.pad(seen, (0, 1))[lacks]
@@ -203,7 +210,7 @@ def unknown_given_rest(parts: Whitened, block: SeenBlock, seen):
 
 
 def inverse(matrices: Float[Array, "size size batch"]):
-    """Inverses of positive definite matrices, and the logarithms of their determinants, by sweeping all of them at once."""
+    """Inverses and log determinants of positive definite matrices, by sweeping all of them at once."""
     size = len(matrices)
 
     def sweep(j, carry):
@@ -221,9 +228,11 @@ def inverse(matrices: Float[Array, "size size batch"]):
 
 
 def m_step(old: Gaussians, statistics: Moments, seen: Bool[Array, " dim"], prior, min_eigenvalue) -> Gaussians:
-    """Means and covariances of the coordinates seen, the others as they were; eigenvalues floored, which also makes a
-    covariance of the two together, and by no less than what keeps them above zero as they are rounded. Weights by eq. (11),
-    `prior` being its eta."""
+    """Update means and covariances of the coordinates `seen`; the others stay.
+
+    Eigenvalues are floored, which makes old and new parts a covariance together, and by at least what keeps them
+    positive under rounding. Weights by eq. (11), with `prior` its eta.
+    """
     mass, n_clusters = statistics.mass, old.mixing.shape[0]
     alive = mass > MIN_MASS
     safe = jnp.where(alive, mass, 1.0)
@@ -241,15 +250,17 @@ def m_step(old: Gaussians, statistics: Moments, seen: Bool[Array, " dim"], prior
 
 
 def rotate(parameters: Gaussians, rotation) -> Gaussians:
-    """The mixture of A x, A orthogonal (d, d)."""
+    """The mixture of A x, with A (d, d) orthogonal."""
     return parameters._replace(
         mean=parameters.mean @ rotation.T, covariance=rotation @ parameters.covariance @ rotation.T
     )
 
 
 def e_step(parameters: Gaussians, rows: tuple[Rows, ...], seen: Bool[Array, " dim"], rotation=None):
-    """Mean log density of what rows have of the coordinates seen, and Moments under the responsibilities; of the rows turned
-    by `rotation` (d, d), if given, for which they must be whole."""
+    """Mean log density of the entries present among the coordinates `seen`, and Moments under the responsibilities.
+
+    With `rotation` (d, d) rows are rotated first and must be complete.
+    """
 
     def of_block(block, parts, n_obs, seen, rotation):
         if rotation is not None:
@@ -266,7 +277,7 @@ def e_step(parameters: Gaussians, rows: tuple[Rows, ...], seen: Bool[Array, " di
 
 
 def spread_of_unknown(unknown, responsibilities, block: SeenBlock):
-    """What the covariances of what lacks add to the second moments (clusters, dim, dim)."""
+    """The part of second moments (clusters, dim, dim) due to the covariances of missing entries."""
     if unknown is None:
         return 0.0
     lacks, size, mass = block.lacks, block.x.shape[0] + 1, responsibilities
@@ -278,12 +289,12 @@ def spread_of_unknown(unknown, responsibilities, block: SeenBlock):
 
 
 def count(rows: tuple[Rows, ...]):
-    """What they weigh."""
+    """Total weight of the rows."""
     return sum(total(lambda block: block.weight.sum(), part) for part in rows)
 
 
 def log_density(parameters: Gaussians, rows: tuple[Rows, ...], seen: Bool[Array, " dim"]):
-    """Mean log density of what rows have of the coordinates seen."""
+    """Mean log density of the entries present among the coordinates `seen`."""
 
     def of_block(block, parts, n_obs, seen):
         joint, _, _ = completed(parts, block, seen)
@@ -295,7 +306,7 @@ def log_density(parameters: Gaussians, rows: tuple[Rows, ...], seen: Bool[Array,
 
 @jax.jit
 def log_joint(parameters: Gaussians, rows: tuple[Rows, ...]):
-    """log pi_k + log N(x_T; mu_kT, Sigma_kTT), T the coordinates that a row has: (blocks, clusters, rows) of each."""
+    """log pi_k + log N(x_T; mu_kT, Sigma_kTT), with T the coordinates present in a row: (blocks, clusters, rows) each."""
     seen = jnp.ones(parameters.mean.shape[1], bool)
     known = whitened(parameters, seen), seen
     return [each(lambda block, parts, seen: completed(parts, block, seen)[0], part, *known) for part in rows]
@@ -303,15 +314,17 @@ def log_joint(parameters: Gaussians, rows: tuple[Rows, ...]):
 
 @jax.jit
 def labels(parameters: Gaussians, rows: tuple[Rows, ...]):
-    """The component of largest joint density: (blocks, rows) of each."""
+    """The component of largest joint density: (blocks, rows) each."""
     seen = jnp.ones(parameters.mean.shape[1], bool)
     known = whitened(parameters, seen), seen
     return [each(lambda block, parts, seen: completed(parts, block, seen)[0].argmax(0), part, *known) for part in rows]
 
 
 def in_order(values, held):
-    """What `labels` (blocks, rows) or `log_joint` tell, for the rows of this process as they were before `in_blocks`, which
-    tells where they are `held`: (obs, ...)."""
+    """Results of `labels` (blocks, rows) or `log_joint` for this process's rows in their original order (obs, ...).
+
+    `held`: row indices from `in_blocks`.
+    """
     values = [here(part) for part in values]
     ordered = np.empty((sum(len(rows) for part in held for rows in part), *values[0].shape[1:-1]), values[0].dtype)
     for whole, devices in zip(values, held):

@@ -1,21 +1,25 @@
-"""What hard clusters cost, block by block in float64, by differences from their centres: ||x||^2 - 2 <x, c> + ||c||^2 leaves
-rounding alone where clusters are tight beside their distances."""
+"""Costs of hard clusters, block by block in float64, from differences to the centres.
+
+||x||^2 - 2 <x, c> + ||c||^2 leaves only rounding if clusters are tight and far from the origin.
+"""
 
 import numpy as np
 
 from bayesfair._arrays import cluster_sums, row_blocks
 
-NEAR = 1e-6  # distance below which a row's pull on a median grows no more
+NEAR = 1e-6  # distance below which a row's pull on a median stops growing
 
 
 def means_of(data, scaling, labels, centers):
-    """Weighted means (clusters, dim) of the scaled rows of all processes, of nobody the old one of the `centers`;
-    labels (obs,): of the rows of this one."""
+    """Weighted means (clusters, dim) of the scaled rows of all processes; an empty cluster keeps its old centre.
+
+    `labels` (obs,): those of this process's rows.
+    """
     return _pulled(data, scaling, labels, centers, lambda block, rows: data.weight_of(block))
 
 
 def medians_near(data, scaling, labels, centers):
-    """Where one Weiszfeld step leads from `centers` (clusters, dim)."""
+    """Centres after one Weiszfeld step from `centers` (clusters, dim)."""
 
     def pull(block, rows):
         return data.weight_of(block) / np.maximum(np.linalg.norm(rows - centers[labels[block]], axis=1), NEAR)
@@ -24,13 +28,13 @@ def medians_near(data, scaling, labels, centers):
 
 
 def cost_of(data, scaling, labels, centers, power):
-    """The weighted sum of ||x - c||^power, of all processes' scaled rows and the centres of their clusters."""
+    """The weighted sum of ||x - c||^power over all processes' scaled rows, c being the centre of the row's cluster."""
     square = squares(data, scaling, labels, centers)
     return float(sum(data.split.everybody(data.weight @ (square if power == 2 else np.sqrt(square)))))
 
 
 def squares(data, scaling, labels, centers):
-    """||x - c||^2 of every scaled row of this process (obs,) and the centre of its cluster."""
+    """||x - c||^2 (obs,) of every scaled row of this process and its cluster's centre."""
     found = np.empty(len(labels))
     for block in row_blocks(len(labels)):
         found[block] = np.square(scaling.rows(data.X[block]) - centers[labels[block]]).sum(1)
@@ -38,7 +42,7 @@ def squares(data, scaling, labels, centers):
 
 
 def _pulled(data, scaling, labels, centers, pull):
-    """Means whose weights `pull(block, rows)` tells."""
+    """Means with the weights `pull(block, rows)`."""
     n_clusters = len(centers)
     mass, sums = np.zeros(n_clusters), np.zeros(centers.shape)
     for block in row_blocks(len(labels)):

@@ -1,4 +1,4 @@
-"""What a fitted mixture tells, from one function: the log joint densities of rows and components."""
+"""Results of a fitted mixture, all from one function: the log joint densities of rows and components."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,13 +10,13 @@ from bayesfair._arrays import power_of_two, row_blocks
 from bayesfair._check import message, tell
 from bayesfair.engines.base import Engine
 
-FEWEST = 32  # rows whose densities are computed together
+FEWEST = 32  # least number of rows whose densities are computed together
 
 
 def check_near(has_density, first=0):
-    """ValueError where a row (N,), the first of which is number `first`, has no density that is a number."""
+    """Raise a ValueError if the density of a row (N,) is not a number; `first` is the number of the first row."""
     if not has_density.all():
-        got = f"row {first + int(np.argmin(has_density))}, so far off that no component has a density there"
+        got = f"row {first + int(np.argmin(has_density))}, so far away that every component's density is 0 there"
         raise ValueError(message("X", "be near the rows of the fit", got, "Correct it, or use the units of the fit."))
 
 
@@ -83,8 +83,11 @@ class MixtureEngine(Engine):
         return self._of_log_joint(of, self.read(X, reset=False))
 
     def _of_log_joint(self, of, columns):
-        """`of(log joint densities)`, from blocks of rows; short ones are filled with their last row, so that few sizes are
-        compiled and a row alone is rounded as among others."""
+        """`of(log joint densities)`, from blocks of rows.
+
+        Short blocks are padded with their last row: few sizes are compiled, and a single row rounds as it does among
+        others.
+        """
         found = []
         for block in row_blocks(len(columns.continuous)):
             n_rows = block.stop - block.start
@@ -96,7 +99,7 @@ class MixtureEngine(Engine):
         return np.concatenate(found)
 
     def _warn_of_empty(self, remedy, used=None):
-        """Says which components are nobody's most probable one; `used`: those that are somebody's, of all processes."""
+        """Warn of components that are no row's most probable one; `used`: those that are, over all processes."""
         empty = np.setdiff1d(np.arange(self.n_parts), self.labels_ if used is None else used).tolist()
         if empty:
             what = f"no row has its largest responsibility in components {empty}"

@@ -1,10 +1,10 @@
 """The loop of every engine: an engine supplies `step(problem, state) -> (state, loss)`, this file all the rest.
 
-A step that may be refused, or cut short, far from any optimum adds a third value: whether there was more to gain than
-it took. Standing still is no rest then, and a run that ends so says so.
+A step that may be refused or cut short far from any optimum returns a third value: is there more to gain than it took?
+If so, a loss that stands still is no convergence, and the run's status says so.
 
-States carry a leading axis: restarts, or a path of fairness weights. All of them advance together, compiled once per
-shape; those that have converged stand still.
+States carry a leading axis: restarts, or a path of fairness weights. All advance together, compiled once per shape;
+converged ones stand still.
 """
 
 from functools import partial
@@ -19,14 +19,15 @@ from sklearn.exceptions import ConvergenceWarning
 from bayesfair._check import Interrupted, tell
 from bayesfair._progress import progress
 
-CHUNK = 25  # iterations between two looks at the progress bar and at Ctrl-C
+CHUNK = 25  # iterations between updates of the progress bar and checks for Ctrl-C
 
 
 class Outcome(NamedTuple):
-    """Where the runs ended, and why. `trace` is padded with NaN; a state is the last one whose loss was finite.
+    """Where the runs ended, and why. `trace` is padded with NaN; a state is the last one with a finite loss.
 
     status: CONVERGED; RUNNING, max_iter came first; NOT_FINITE, the loss stopped being finite; REFUSED, the loss stood
-    still at the end because steps were refused or cut short, not because nothing was left to gain; INTERRUPTED, by Ctrl-C.
+    still at the end because steps were refused or cut short, not because nothing was left to gain; INTERRUPTED, by
+    Ctrl-C.
     """
 
     state: Any
@@ -38,13 +39,13 @@ class Outcome(NamedTuple):
     RUNNING, CONVERGED, NOT_FINITE, REFUSED, INTERRUPTED = range(5)
 
     def run(self, i):
-        """One run alone, its trace cut to the iterations it made."""
+        """One run, its trace cut to the iterations it made."""
         pick = jax.tree.map(lambda part: part[i], jax.tree.map(_on_host, self.state))
         return Outcome(pick, self.loss[i], self.trace[i, : self.n_iter[i]], int(self.n_iter[i]), int(self.status[i]))
 
     @property
     def order(self):
-        """The runs by their losses, the least one first, those that are not finite last."""
+        """Indices of the runs by increasing loss, non-finite ones last."""
         return order_of(self.loss)
 
     @property
@@ -54,12 +55,12 @@ class Outcome(NamedTuple):
 
 
 def order_of(losses):
-    """Which are the least, the first ones first; those that are not finite last."""
+    """Indices by increasing loss, in their order if equal, non-finite ones last."""
     return np.argsort(np.where(np.isfinite(losses), losses, np.inf), kind="stable")
 
 
 def _on_host(part):
-    """The array in NumPy, unless parts of it are in other processes."""
+    """The array as NumPy, unless other processes hold parts of it."""
     everywhere = not isinstance(part, jax.Array) or part.is_fully_addressable or part.is_fully_replicated
     return np.asarray(part) if everywhere else part
 
@@ -68,8 +69,8 @@ class _Progress(NamedTuple):
     state: Any
     loss: Float[ArrayLike, " runs"]
     n_iter: Int[ArrayLike, " runs"]
-    quiet: Int[ArrayLike, " runs"]  # iterations in a row that changed the loss by no more than the tolerance, at rest
-    refused: Int[ArrayLike, " runs"]  # and in a row that did so although there was more to gain
+    quiet: Int[ArrayLike, " runs"]  # consecutive iterations at rest: no change beyond the tolerance
+    refused: Int[ArrayLike, " runs"]  # consecutive iterations without change but with more to gain
     status: Int[ArrayLike, " runs"]
 
     @property
@@ -91,7 +92,7 @@ def minimize(step, problem, state, *, max_iter, tol, patience=1, progress_bar=Fa
     """
     n_runs = jax.tree.leaves(state)[0].shape[0]
     fresh = np.zeros(n_runs, np.int32)
-    # With its dtype, as every later chunk has it: a weakly typed one is another program.
+    # With its dtype, as in every later chunk: a weak type would compile another program.
     now = _Progress(state, jnp.full(n_runs, jnp.inf, float), fresh, fresh, fresh, fresh)
     problem = jax.tree.map(lambda part: part if isinstance(part, jax.Array) else jax.device_put(part), problem)
     traces = [np.empty((n_runs, 0))]
@@ -106,7 +107,7 @@ def minimize(step, problem, state, *, max_iter, tol, patience=1, progress_bar=Fa
                 bar.update(made)
             bar.total = done
         except KeyboardInterrupt:
-            # The others cannot know of it; or it came as a chunk took the state over, a matter of microseconds.
+            # Other processes cannot know of it, or it came in the microseconds in which a chunk takes the state over.
             if jax.process_count() > 1 or _is_gone(now.state):
                 raise
             done = int(now.n_iter.max())
@@ -124,7 +125,7 @@ def _is_gone(tree):
 
 @partial(jax.jit, static_argnames=("step", "length"), donate_argnames="progress")
 def _chunk(step, problem, progress: _Progress, tol, patience, most, length):
-    """Up to `length` iterations of every run, and what they did to the losses (runs, length)."""
+    """Up to `length` iterations of every run, and their changes of the losses (runs, length)."""
 
     def one(carry):
         i, progress, trace = carry

@@ -1,4 +1,4 @@
-"""How the rows of a table lie: over processes and their devices, and in blocks."""
+"""How the rows of a table are split over processes and devices, and into blocks."""
 
 import gc
 from typing import Any, NamedTuple
@@ -16,9 +16,9 @@ ONE_BLOCK = 2**17  # rows up to which a table is one block
 
 
 class RowSplit(NamedTuple):
-    """Rows that this process has: those after the ones of the processes before it.
+    """The part of the rows that this process has: those after the rows of the processes before it.
 
-    `mesh`: None where one device has all. `sizes`: how many rows every process has. `groups`: of all rows.
+    `mesh`: None if one device has all. `sizes`: rows per process. `groups`: of all rows.
     """
 
     mesh: Any = None
@@ -31,36 +31,36 @@ class RowSplit(NamedTuple):
 
     @property
     def place(self):
-        """Of this process among those that have rows."""
+        """Index of this process among those with rows."""
         return jax.process_index() if len(self.sizes) > 1 else 0
 
     @property
     def first(self):
-        """How many rows come before those of this process."""
+        """Number of rows in the processes before this one."""
         return sum(self.sizes[: self.place])
 
     @property
     def n_devices(self):
-        """Of this process."""
+        """Number of this process's devices."""
         return 1 if self.mesh is None else len(self.mesh.local_devices)
 
     def everybody(self, value) -> list:
-        """`value` of every process that has rows."""
+        """`value` of every process with rows."""
         return everybody(value) if len(self.sizes) > 1 else [value]
 
     def dealt(self, of, tasks) -> list:
-        """`of` every task, each of which one process does and tells the others."""
+        """`of(task)` for every task; each is done by one process, which sends the result to the others."""
         n_processes, found = max(1, len(self.sizes)), [None] * len(tasks)
         for at, told in enumerate(self.everybody([*map(of, tasks[self.place :: n_processes])])):
             found[at::n_processes] = told
         return found
 
     def of_all(self, values):
-        """Values of the rows of this process (obs, ..) as those of all rows."""
+        """Values of this process's rows (obs, ..), concatenated over all processes."""
         return np.concatenate(self.everybody(values))
 
     def take(self, values, rows):
-        """Some rows, by their numbers in the whole table, of an array (obs, ..) of which each process has its own."""
+        """Rows with these numbers in the whole table, from an array (obs, ..) that is split over the processes."""
         if len(self.sizes) < 2:
             return values[rows]
         own = np.flatnonzero((self.first <= rows) & (rows < self.first + len(values)))
@@ -74,11 +74,11 @@ class RowSplit(NamedTuple):
         return self.n_obs <= ONE_BLOCK
 
     def n_blocks(self, size):
-        """Of about so many rows each."""
+        """Number of blocks of about `size` rows."""
         return 1 if self.is_small else -(-self.n_obs // size)
 
     def in_blocks(self, of, n_blocks) -> Rows:
-        """The rows of this process among those of all: `of(some)`, arrays (rows, ..) of a slice of them, on the device."""
+        """The rows of all processes, with this one's part filled: `of(slice)` gives arrays (rows, ..), put on the device."""
         n_devices = self.n_devices
         size = -(-max(self.sizes) // (n_blocks * n_devices)) * n_devices
         whole = None
@@ -92,7 +92,7 @@ class RowSplit(NamedTuple):
         return Rows(structure.unflatten([self.placed(part, of_blocks(part.ndim)) for part in whole]), self.mesh)
 
     def in_order(self, values):
-        """What belongs to the rows of this process (obs, ..), of arrays (blocks, .., rows)."""
+        """Values of this process's rows (obs, ..), from arrays (blocks, .., rows)."""
         own = here(values)
         ordered = np.empty((self.sizes[self.place], *own.shape[1:-1]), own.dtype)
         for block, part in enumerate(own):
@@ -104,7 +104,7 @@ class RowSplit(NamedTuple):
         return slice((block - self.first) % n_blocks, None, n_blocks)
 
     def placed(self, array, where=EVERYWHERE):
-        """On the device; of arrays of rows this process's part of those of all."""
+        """The array on the device; of arrays of rows, as this process's part of the rows of all."""
         if self.mesh is None:
             return jax.device_put(array)
         return jax.make_array_from_process_local_data(NamedSharding(self.mesh, where), np.asarray(array))
@@ -114,7 +114,7 @@ UNSPLIT = RowSplit()  # this process has all rows
 
 
 def split_rows(mesh, groups: Groups) -> tuple[Groups, RowSplit]:
-    """(the groups of this process's rows, numbered among those of all; how the rows are split)."""
+    """(the groups of this process's rows, numbered as those of all; how the rows are split)."""
     if mesh is None or mesh.size == 1:
         return groups, RowSplit(None, (len(groups.code),), groups)
     everybodys = everybody(groups.names)
@@ -125,7 +125,7 @@ def split_rows(mesh, groups: Groups) -> tuple[Groups, RowSplit]:
 
 
 def _as_sorted(name):
-    """Numbers before text, as `encode_groups` has them."""
+    """Sort key: numbers before text, as in `encode_groups`."""
     try:
         return 0, float(name), name
     except ValueError:
@@ -133,7 +133,7 @@ def _as_sorted(name):
 
 
 def here(array) -> np.ndarray:
-    """Of an array (.., rows) that lies over processes this one's part."""
+    """The part of an array (.., rows) that this process holds."""
     if not isinstance(array, jax.Array) or array.is_fully_addressable:
         return np.asarray(array)
     parts = sorted(array.addressable_shards, key=lambda part: part.index[-1].start or 0)
@@ -141,7 +141,7 @@ def here(array) -> np.ndarray:
 
 
 def free(tree):
-    """The memory of arrays that were read for the last time, whoever still holds them."""
+    """Free the memory of arrays that are not read again, whoever still holds them."""
     for part in jax.tree.leaves(tree):
         part.delete()
-    gc.collect(0)  # as late as then JAX lets go of what was NumPy's
+    gc.collect(0)  # only then does JAX release NumPy's memory

@@ -1,4 +1,4 @@
-"""Some of the rows of a table, of which an engine can learn what it would from all."""
+"""Samples of the rows from which an engine can learn what it would from all."""
 
 import numpy as np
 
@@ -6,11 +6,11 @@ from bayesfair._arrays import distinct_places, row_blocks
 from bayesfair._check import message
 from bayesfair.engines.row_split import UNSPLIT
 
-FEWEST = 30  # rows of a group in a sub-sample
+FEWEST = 30  # least number of rows of a group in a sub-sample
 
 
 def stratified(rows, code, most, fewest=FEWEST):
-    """About `most` of `rows`, in their order, each group in proportion but with at least `fewest` where it has them."""
+    """About `most` of `rows`, in their order: each group in proportion, but with at least `fewest` rows if it has them."""
     if len(rows) <= most:
         return rows
     blocks, n_groups = [rows[block] for block in row_blocks(len(rows))], code.max() + 1
@@ -25,8 +25,10 @@ def stratified(rows, code, most, fewest=FEWEST):
 
 
 def weights_as_of_all(code, weight, masses):
-    """Weights, of mean 1, with which rows of these groups and weights have the groups' shares of all rows, where `masses`
-    (groups,) are theirs."""
+    """Weights of mean 1 that give sampled rows the groups' shares of all rows.
+
+    `code` and `weight`: of the sampled rows; `masses` (groups,): weights of the groups in all rows.
+    """
     there = np.bincount(code, weight, len(masses))
     weight = weight * np.divide(masses, there, out=np.zeros(len(masses)), where=there > 0)[code]
     return weight / weight.mean()
@@ -44,5 +46,5 @@ def distinct_rows(points, n_parts, argument, split=UNSPLIT):
     found = np.unique(kinds, axis=0, return_index=True)[1]
     if len(found) < n_parts:
         rule = f"be at most the number of distinct rows, {len(found)}"
-        raise ValueError(message(argument, rule, n_parts, "Ask for fewer, or look why rows repeat."))
+        raise ValueError(message(argument, rule, n_parts, "Ask for fewer, or check why rows repeat."))
     return np.concatenate(split.everybody(own + split.first))[found[:n_parts]]

@@ -3,16 +3,16 @@
 import jax
 import jax.numpy as jnp
 
-FLOOR = -15.0  # smallest log s below the largest of its row: what was given up can still come back
+FLOOR = -15.0  # least log s relative to the row's largest: a cluster given up can still come back
 START = -3.0  # log s of the other clusters at the start
-SERIES = 1e-2  # |P / U - 1| below which the divergence is summed as a series: the closed form cancels there
-AT_REST = 1e-2  # of E: the most that the linearised objective may still have to gain at the end of a run
+SERIES = 1e-2  # |P / U - 1| below which the divergence is a series: the closed form cancels there
+AT_REST = 1e-2  # relative to E: largest gain left in the linearised objective at the end of a run
 
 
 def fairness_penalty(masses, target):
-    """sum_k KL(U || P_k), eq. (2)-(3), from the masses of the groups in the clusters; groups that U leaves out are free.
+    """sum_k KL(U || P_k), eq. (2)-(3), from the masses of the groups in the clusters; groups with U = 0 are free.
 
-    Summed as U log(U / P) - U + P, no term of which is negative: a large weight makes rounding visible.
+    Summed as U log(U / P) - U + P, whose terms are never negative: a large weight makes rounding visible.
     """
     share = masses / masses.sum(1, keepdims=True)
     wanted = jnp.where(target > 0, target, 1.0)
@@ -23,11 +23,11 @@ def fairness_penalty(masses, target):
 
 
 def fairness_potential(masses, target, n_obs):
-    """obs * d/ds_pk of the penalty for a member of group j, (clusters, groups): eq. (9) without 1 / L."""
+    """obs * d/ds_pk of the penalty for a member of group j (clusters, groups): eq. (9) without 1 / L."""
     size = masses.sum(1, keepdims=True)
     return n_obs / size * (1 - target * size / masses)
 
 
 def log_simplex(logits):
-    """Logarithms of assignments (clusters, obs), none further than FLOOR below the row's largest."""
+    """Logarithms of assignments (clusters, obs), none more than FLOOR below the row's largest."""
     return jax.nn.log_softmax(jnp.maximum(logits - logits.max(0), FLOOR), 0)

@@ -14,26 +14,28 @@ from bayesfair.engines.affinities import Nodes
 from bayesfair.engines.families import EncodedTable, encoded_table
 from bayesfair.fairness.groups import Groups, groups_for_fit
 
-NAMES_OF_ROWS = 0.9  # levels for each row, from which on a column is taken to name its rows
-FEW_ROWS = 20  # up to which a column may well have a level for each row
+NAMES_OF_ROWS = 0.9  # levels per row above which a column is taken to name the rows
+FEW_ROWS = 20  # number of rows up to which a level per row is plausible
 
 
 class Columns(NamedTuple):
-    """A checked table, split: continuous columns (N, d), float32 or float64, with their names, and categorical ones (N, c) as
-    objects."""
+    """A checked table, split by kind of column.
+
+    Continuous columns (N, d), float32 or float64, with their names; and categorical ones (N, c) as objects.
+    """
 
     continuous: np.ndarray
     categorical: np.ndarray
     names: list | None = None
 
     def take(self, rows, split=None):
-        """Some of the rows; with a `RowSplit` by their numbers in the table that is split over processes."""
+        """Some of the rows; with a `RowSplit` by their numbers in the whole table."""
         pick = (lambda part: part[rows]) if split is None else (lambda part: split.take(part, rows))
         return self._replace(continuous=pick(self.continuous), categorical=pick(self.categorical))
 
 
 class Encoder(NamedTuple):
-    """How raw columns become a `EncodedTable`: `middle` and `scale` (d,) of the continuous ones, levels of the others."""
+    """How raw columns become an `EncodedTable`: `middle` and `scale` (d,) of the continuous ones, levels of the others."""
 
     middle: np.ndarray
     scale: np.ndarray
@@ -45,7 +47,7 @@ class Encoder(NamedTuple):
 
     def table(self, columns: Columns) -> EncodedTable:
         x, codes = self.scaled(columns.continuous), self.codes(columns.categorical)
-        with np.errstate(over="ignore"):  # new rows that float32 cannot hold have no density, which is told then
+        with np.errstate(over="ignore"):  # rows that overflow float32 have no density: an error
             return EncodedTable(*(part.astype(np.float32) for part in encoded_table(x, codes, self.n_levels)))
 
     def scaled(self, X) -> np.ndarray:
@@ -53,7 +55,7 @@ class Encoder(NamedTuple):
         return (X - self.middle) / self.scale
 
     def codes(self, categorical) -> np.ndarray:
-        """int32 (N, features), the level of every cell. ValueError where a level was not seen in `fit`."""
+        """The level of every cell, int32 (N, features). Raises a ValueError for a level not seen in `fit`."""
         if self.levels is None:
             return np.zeros((len(categorical), 0), np.int32)
         try:
@@ -64,8 +66,9 @@ class Encoder(NamedTuple):
 
 
 def fit_encoder(columns: Columns, one_scale: bool = False, everybody=here_alone, weight=None) -> Encoder:
-    """Centre, scale (one number for all columns, or one each; 1 for a constant column) and levels of a training table, of
-    which other processes may have other rows: `everybody(value)` tells the values of all. `weight` (N,): of the rows.
+    """Centre, scale (one number for all columns, or one each; 1 for a constant column) and levels of a training table.
+
+    `everybody(value)` gathers a value over the processes, which may have other rows. `weight` (N,): of the rows.
 
     Raises
     ------
@@ -85,7 +88,7 @@ def fit_encoder(columns: Columns, one_scale: bool = False, everybody=here_alone,
 
 
 def encoder_of(levels) -> OrdinalEncoder | None:
-    """The encoder of categorical columns whose levels are known, a list for each."""
+    """An encoder for categorical columns with known levels, a list for each column."""
     if not levels:
         return None
     categories = [np.array(part, dtype=object) for part in levels]
@@ -93,17 +96,18 @@ def encoder_of(levels) -> OrdinalEncoder | None:
 
 
 def read_columns(estimator, X, categorical_features, *, reset, allow_nan=False) -> Columns:
-    """The columns of an estimator's fit (`reset`) or predict, which records or compares their names and number;
-    `categorical_features`: names, positions, a mask, () for none of the columns or None for those whose dtype says so, in the
-    fit. scikit-learn's checks, after ours that name the column. float32 stays float32; all else becomes float64. One array of
-    either is not copied.
+    """The columns of an estimator's fit (`reset`) or predict.
+
+    Records their names and number in the fit and compares them later. `categorical_features`: names, positions, a mask,
+    () for none, or None to go by dtype in the fit. scikit-learn's checks come after ours, which name the column.
+    float32 stays float32, all else becomes float64, and one array of either is not copied.
 
     Raises
     ------
     TypeError: LazyFrames, sparse matrices, text, dates. ValueError: repeated names, NaN (unless `allow_nan`) or infinity,
     a wrong shape, other columns than in the fit.
     """
-    if not reset and column_names(X) is not None:  # other columns, or another order, are told before what is in them
+    if not reset and column_names(X) is not None:  # check names and order of columns before their content
         validate_data(estimator, X, reset=False, skip_check_array=True)
     of_fit = None if reset or len(np.shape(X)) != 2 else getattr(estimator, "_categorical", None)
     where = categorical_positions(X, categorical_features) if of_fit is None else of_fit
@@ -124,9 +128,10 @@ def read_columns(estimator, X, categorical_features, *, reset, allow_nan=False) 
 
 
 def read_groups(estimator, sensitive_features, n_obs, *, needed=True, rows=None, X=None) -> Groups:
-    """`groups_for_fit` by the estimator's min_group_size and merged_group_name, where it has them. Not `needed`: that
-    they are left out is no news. `rows`: a mask of those that count (N,); the groups are theirs. `X`: the table as it was
-    given, whose columns that tell the groups are told where the estimator is `needed` to treat these alike.
+    """`groups_for_fit` with the estimator's min_group_size and merged_group_name, if it has them.
+
+    Without groups there is a warning if `needed`. `rows` (N,): a mask of the rows to use. `X`: the table as given;
+    columns that predict the groups are reported if `needed`.
 
     Raises
     ------
@@ -142,7 +147,7 @@ def read_groups(estimator, sensitive_features, n_obs, *, needed=True, rows=None,
 
 
 def categorical_positions(X, categorical_features):
-    """Positions of the columns that are categories: named, numbered or masked; None takes those that hold no numbers."""
+    """Positions of the categorical columns: named, numbered or masked; None takes those without numbers."""
     if isinstance(categorical_features, tuple) and not categorical_features:
         return np.array([], int)
     names = column_names(X) or []
@@ -168,8 +173,11 @@ def categorical_positions(X, categorical_features):
 
 
 def _is_numeric(column):
-    """By dtype, pandas and polars alike, and by content where the dtype says "object" or text: text that reads as numbers is
-    numbers if more than half of its rows differ, and codes of categories otherwise. Booleans count as levels."""
+    """Is a column numeric: by dtype (pandas and polars), or by content if the dtype is object or text?
+
+    Text that reads as numbers is numeric if more than half of its rows differ, else it is codes of categories. Booleans
+    are levels.
+    """
     dtype = column.dtype
     if getattr(dtype, "kind", "O") in "iuf" or (hasattr(dtype, "is_numeric") and dtype.is_numeric()):
         return True
@@ -196,7 +204,7 @@ def _reads_as_number(value):
 
 
 def _holds_dates(column):
-    """By dtype, pandas and polars alike, and by content where the dtype says "object"."""
+    """Does a column hold dates: by dtype (pandas and polars), or by content if the dtype is object?"""
     dtype = column.dtype
     if hasattr(dtype, "is_temporal"):
         return dtype.is_temporal()

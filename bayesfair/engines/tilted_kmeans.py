@@ -1,10 +1,9 @@
 """Tilted k-means, TKM: individually fair centres through exponential tilting.
 
-Minimises sum_k (1/t) log((1/N) sum_i exp(t delta_ik ||x_i - c_k||^2)), where points outside cluster k count as
-exp(0) = 1; a row of weight w counts as w rows, in N too. The limit t -> 0 is SSE / N, t -> infinity the sum of the
-clusters' squared radii (up to log N / t). The variant that divides by the cluster's own size instead of N,
-sum_k (1/t) log((1/n_k) sum_{i in k} exp(t d_ik)), tends to the sum of within-cluster *means*; it is not what this file
-minimises.
+Minimises sum_k (1/t) log((1/N) sum_i exp(t delta_ik ||x_i - c_k||^2)). Points outside cluster k count as exp(0) = 1. A
+row of weight w counts as w rows, in N too. The limit t -> 0 is SSE / N; t -> infinity gives the sum of the clusters'
+squared radii (up to log N / t). The variant that divides by the cluster's own size, sum_k (1/t) log((1/n_k) sum_{i in
+k} exp(t d_ik)), tends to the sum of within-cluster *means* and is not used here.
 """
 
 from dataclasses import KW_ONLY, dataclass, field
@@ -29,21 +28,21 @@ from bayesfair.engines.families import squared_distances
 from bayesfair.engines.hard_clusters import squares
 from bayesfair.engines.row_split import free, here
 
-SAFE_EXPONENT = 30.0  # exp of it, summed over millions of rows, is far from float32's end
-LARGEST_EXPONENT = 1e6  # of t times a squared distance: beyond it float32 cannot tell two exponents apart
-SMALLEST_EXPONENT = 1e-12  # below it exp(x) - 1 is x to every digit of float32: k-means
+SAFE_EXPONENT = 30.0  # its exponential, summed over millions of rows, is far from float32's limit
+LARGEST_EXPONENT = 1e6  # largest t times squared distance: beyond it float32 cannot tell two exponents apart
+SMALLEST_EXPONENT = 1e-12  # below it exp(x) - 1 equals x in float32, and the method is k-means
 HALVINGS = 6
 EXPLORE_ROWS = 10_000
-TILT_RATIO = 4.0  # between the tilts on the way to a large one
+TILT_RATIO = 4.0  # ratio between successive tilts on the way to a large one
 SGD_PATIENCE = 20
 BLOCK = 2**14  # rows
-MEMBERS, PACKS = 64, 64  # rows of one cluster whose moments are one product, and so many products at a time
-DIRECT = 64  # columns up to which Newton's systems are solved with matrices
+MEMBERS, PACKS = 64, 64  # rows of one cluster per product of moments; products at a time
+DIRECT = 64  # columns up to which Newton's systems are solved as matrices
 CG_STEPS, CG_TOLERANCE = 50, 1e-4
 
 
 class WeightedRows(NamedTuple):
-    """A block of centred rows, their squares' sums, and weights whose mean over the table is 1, 0 of what fills it up."""
+    """A block of centred rows, their squared norms, and weights of mean 1 over the table, 0 for padding."""
 
     x: Float[Array, "dim rows"]
     square: Float[Array, " rows"]
@@ -55,7 +54,7 @@ class WeightedRows(NamedTuple):
 
 
 class TiltedRows(NamedTuple):
-    """Rows, what they weigh together, the tilt in their units, and the step length of the paper's solver."""
+    """Rows, their total weight, the tilt in their units, and the step length of the paper's solver."""
 
     rows: Rows
     mass: Float[Array, ""]
@@ -64,7 +63,7 @@ class TiltedRows(NamedTuple):
 
 
 class Partition(NamedTuple):
-    """Centres, and the labels that the objective counts."""
+    """Centres and the labels under which the objective is computed."""
 
     centers: Float[Array, "clusters dim"]
     labels: Int[Array, "blocks rows"]
@@ -72,22 +71,22 @@ class Partition(NamedTuple):
 
 
 def nearest(problem: TiltedRows, centers) -> Int[Array, "blocks rows"]:
-    """The labels of the nearest centres."""
+    """Labels of the nearest centres."""
     return each(lambda block, centers: block.distances(centers).argmin(0), problem.rows, centers)
 
 
 def offsets(x, label, centers) -> Float[Array, "dim rows"]:
-    """From the rows' own centres."""
+    """Offsets of the rows from their clusters' centres."""
     return x - centers.T[:, label]
 
 
 def in_clusters(values, label, n_clusters):
-    """Sums of values (rows, ..) of a block in every cluster."""
+    """Sums of the values (rows, ..) of a block by cluster."""
     return jax.ops.segment_sum(values, label, n_clusters)
 
 
 def with_own(problem: TiltedRows, centers, labels) -> Rows:
-    """The rows beside their squared distances to their own centres, and their labels."""
+    """The rows with their squared distances to their clusters' centres, and their labels."""
 
     def own(block, centers):
         rows, label = block
@@ -97,7 +96,7 @@ def with_own(problem: TiltedRows, centers, labels) -> Rows:
 
 
 def shifts(tilt, rows: Rows, n_clusters):
-    """What is taken off the exponents of each cluster before they are exponentiated; 0 where none is large."""
+    """Shift of the exponents of each cluster that prevents overflow; 0 if none is large."""
 
     def of_block(block, tilt):
         rows, (own, label) = block
@@ -124,7 +123,7 @@ def cluster_losses(problem: TiltedRows, centers, labels) -> Float[Array, " clust
 
 
 def tilted_weights(problem: TiltedRows, centers, labels) -> Float[Array, "blocks rows"]:
-    """d J_k / d d_ik: exp(t d_ik) over the sum in its cluster, others counting 1; each times the row's weight."""
+    """d J_k / d d_ik: exp(t d_ik) over its cluster's sum, where other rows count 1, times the row's weight."""
     rows, n_clusters = with_own(problem, centers, labels), len(centers)
     shift = shifts(problem.tilt, rows, n_clusters)
 
@@ -146,8 +145,8 @@ def tilted_weights(problem: TiltedRows, centers, labels) -> Float[Array, "blocks
 def newton_step(problem: TiltedRows, centers, labels):
     """-Hessian^-1 gradient of each J_k, which is smooth and strictly convex in c_k; at t = 0 the step to the mean.
 
-    Above DIRECT columns by conjugate gradients: O(obs dim) each for all clusters together, where matrices would take
-    O(clusters dim^3). Systems are scaled alike, for they are solved as one.
+    Above DIRECT columns by conjugate gradients: O(obs dim) each for all clusters together, instead of O(clusters dim^3)
+    with matrices. Systems are solved as one and scaled alike.
     """
     rows = problem.rows.beside((tilted_weights(problem, centers, labels), labels))
     if centers.shape[1] <= DIRECT:
@@ -165,7 +164,7 @@ def newton_step(problem: TiltedRows, centers, labels):
         return in_clusters((length * offset).T, label, len(centers))
 
     def hessian(direction):
-        """Halved, times a direction (clusters, dim) of every cluster."""
+        """Half the Hessian, times a direction (clusters, dim) for every cluster."""
         spread = total(along, rows, centers, direction) - (first * direction).sum(1)[:, None] * first
         return mass[:, None] * direction + 2 * problem.tilt * spread
 
@@ -186,14 +185,14 @@ def solved(tilt, mass, first, second):
 def moments(block: tuple[WeightedRows, tuple], centers):
     """Weights and weighted moments of the offsets of every cluster: (clusters,), (clusters, dim), (clusters, dim, dim).
 
-    Rows come in the order of their labels, MEMBERS of a cluster at a time: no products are made for clusters not their own.
+    Rows are sorted by label and packed by MEMBERS of one cluster, so that no products are wasted on other clusters.
     """
     rows, (weight, label) = block
     n_clusters, order = len(centers), jnp.argsort(label)
-    x = jax.lax.optimization_barrier(rows.x.T)  # its rows lie side by side then
+    x = jax.lax.optimization_barrier(rows.x.T)  # makes rows contiguous
     size = in_clusters(jnp.ones_like(label), label, n_clusters)
     packs, last = -(-size // MEMBERS), size.cumsum()
-    most = len(label) // MEMBERS + n_clusters  # packs that there may be
+    most = len(label) // MEMBERS + n_clusters  # largest number of packs
 
     def of_packs(i):
         at = PACKS * i + jnp.arange(PACKS)
@@ -212,7 +211,7 @@ def moments(block: tuple[WeightedRows, tuple], centers):
 
 
 def refine(problem: TiltedRows, centers, labels):
-    """A Newton step of every centre, halved where it would raise its J_k; not taken at all if no halving helps."""
+    """A Newton step of every centre, halved while it raises its J_k, and not taken if no halving helps."""
     step = newton_step(problem, centers, labels)
     before = cluster_losses(problem, centers, labels)
 
@@ -232,16 +231,16 @@ def refine(problem: TiltedRows, centers, labels):
 
 
 def assign(problem: TiltedRows, state: Partition):
-    """Labels of the nearest centres (Algorithm 2), where that does not raise the objective.
+    """Labels of the nearest centres (Algorithm 2), unless that raises the objective.
 
-    It can: J_k is concave in what its members add, so that a move to a nearer centre may cost more than it saves. Then
+    It can: J_k is concave in its members' terms, so that a move to a nearer centre may cost more than it saves. Then
     labels minimise the linear bound of every J_k, which never raises the sum.
     """
     labels = nearest(problem, state.centers)
     now = cluster_losses(problem, state.centers, state.labels).sum()
     raised = ~(cluster_losses(problem, state.centers, labels).sum() <= now)
 
-    # A loop of at most one round, not lax.cond: under vmap that works out both branches, this only what a run needs.
+    # A loop of at most one round: under vmap, lax.cond would compute both branches for every run.
     def instead(_):
         return jnp.bool_(False), bounded_labels(problem, state)
 
@@ -249,7 +248,7 @@ def assign(problem: TiltedRows, state: Partition):
 
 
 def bounded_labels(problem: TiltedRows, state: Partition):
-    """argmin_k of expm1(t d_ik) / (1 + A_k), A_k = exp(t J_k) - 1 the sum in cluster k; in logarithms."""
+    """argmin_k of expm1(t d_ik) / (1 + A_k), in logarithms, with A_k = exp(t J_k) - 1 the sum in cluster k."""
 
     def cheapest(block, centers, tilt, slope):
         exponent = tilt * jnp.maximum(block.distances(centers), 0.0)
@@ -263,7 +262,7 @@ def bounded_labels(problem: TiltedRows, state: Partition):
 
 
 def revive(problem: TiltedRows, state: Partition) -> Partition:
-    """Centres of empty clusters go to the rows farthest from their own: the objective does not read them."""
+    """Move the centres of empty clusters to the rows farthest from theirs: the objective does not depend on them."""
     n_clusters, rows = len(state.centers), with_own(problem, state.centers, state.labels)
     count = total(lambda block: in_clusters((block[0].weight > 0) * 1.0, block[1][1], n_clusters), rows)
     values = each(lambda block: jnp.where(block[0].weight > 0, block[1][0], -1.0), rows)
@@ -283,7 +282,7 @@ def newton(problem: TiltedRows, state: Partition):
 
 @dataclass(frozen=True)
 class GradientDescent:
-    """An iteration of the paper's Algorithm 2: `n_epochs` steps (13) on mini-batches at fixed labels, then assignment."""
+    """An iteration of the paper's Algorithm 2: `n_epochs` of steps (13) on mini-batches at fixed labels, then assignment."""
 
     batch_size: int
     n_epochs: int
@@ -403,7 +402,7 @@ class TiltedKMeans(Engine):
         if self.solver == "newton":
             refuse_unread(self, "learning_rate", "batch_size", "n_epochs", where="unless solver='sgd'")
         else:
-            one_process = "Mini-batches are drawn from all rows, in one process."
+            one_process = "Mini-batches need all rows in one process."
             refuse_unread(self, "mesh", where="unless solver='newton'", why=one_process)
 
     def problem(self, data) -> TiltedRows:
@@ -411,7 +410,7 @@ class TiltedKMeans(Engine):
         whole = {"weight": data.given_weight, "everybody": split.everybody}
         self._scaling = scaling_of(data.X, names=data.columns.names, precision=np.float32, **whole)
         spread = center_and_spread(data.X, **whole)[1]
-        # Of degree 4: the variance of squared distances.
+        # The variance of squared distances has degree 4 in X.
         check_costs(spread, names=data.columns.names, degree=4, terms=split.n_obs * dim)
         warn_of_scales(data.X, data.columns.names)
         self._axes = span(self._scaling.rows(data.X))[1] if split.n_obs < dim else None
@@ -429,12 +428,12 @@ class TiltedKMeans(Engine):
         return TiltedRows(split.in_blocks(block, -(-split.n_obs // BLOCK)), *numbers)
 
     def _rows(self, X, at):
-        """Some of the rows of a fit, float64, in the coordinates that are worked in."""
+        """Some of the rows of a fit, float64, in the solver's coordinates."""
         rows = self._scaling.rows(X[at])
         return rows if self._axes is None else rows @ self._axes.T
 
     def _tilt(self, rows, split):
-        """In the units of the rows that are worked in."""
+        """The tilt in the units of the solver's rows."""
         square, weight = (here(part).ravel().astype(np.float64) for part in rows.parts[1:])
         tilt, far = self._scaling.cost(self.tilt) if self.tilt else 0.0, max(split.everybody(square.max()))
         self._mean_square = sum(split.everybody(weight @ square)) / split.n_obs
@@ -447,7 +446,7 @@ class TiltedKMeans(Engine):
         return 0.0 if exponent < SMALLEST_EXPONENT else tilt
 
     def solve(self, problem, data):
-        """From all seeds on at most EXPLORE_ROWS rows; the best goes on with all of them."""
+        """Run all seeds on at most EXPLORE_ROWS rows; continue the best on all rows."""
         rng, n_obs = np.random.RandomState(data.seed), data.split.n_obs
         if n_obs <= EXPLORE_ROWS:
             return self._descend(problem, self._seeds(data, rng), data.seed)
@@ -457,7 +456,7 @@ class TiltedKMeans(Engine):
         return self._descend(problem, agreed(best.state.centers)[None], data.seed)
 
     def _seeds(self, data, rng):
-        """k-means++ seeds (n_init, n_clusters, dim), as they are: Lloyd's iterations would make them alike."""
+        """k-means++ seeds (n_init, n_clusters, dim), without Lloyd iterations, which would make them alike."""
         from sklearn.cluster import kmeans_plusplus
 
         check_distinct(data.X, self.n_clusters)
@@ -475,7 +474,7 @@ class TiltedKMeans(Engine):
             return self.run(
                 problem, states, step=GradientDescent(self.batch_size, self.n_epochs), patience=SGD_PATIENCE
             ).best
-        # Newton's method comes to a large tilt through smaller ones, where the objective is smoother.
+        # Newton's method reaches a large tilt through smaller ones, under which the objective is smoother.
         steps = np.ceil(np.log(max(float(problem.tilt) * self._mean_square, 1.0)) / np.log(TILT_RATIO))
         for divisor in TILT_RATIO ** np.arange(steps, -1, -1):
             eased = problem._replace(tilt=problem.tilt / np.float32(divisor))
@@ -500,7 +499,7 @@ class TiltedKMeans(Engine):
         self.max_distance_ = self._scaling.cost(np.sqrt(radius), 1)
         empty = [k for k, (part, _) in enumerate(members) if len(part) == 0]
         if empty:
-            what = f"clusters {empty} are empty, as this tilt prefers. Remedy: lower tilt or n_clusters."
+            what = f"clusters {empty} are empty: at this tilt that costs less. Remedy: lower tilt or n_clusters."
             tell(f"TiltedKMeans: {what}", ConvergenceWarning)
 
     def objective_of(self, losses):
@@ -508,8 +507,11 @@ class TiltedKMeans(Engine):
 
 
 def span(Z):
-    """Centred rows (obs, dim) in the at most `obs` coordinates of their own span, and its orthonormal axes (obs, dim);
-    the rows as they are and None where that saves nothing. Distances, all that TKM reads, stay the same."""
+    """(centred rows in the coordinates of their own span, its orthonormal axes (obs, dim)).
+
+    The span has at most `obs` coordinates; (rows as they are, None) if that saves nothing. Distances, all that TKM
+    reads, stay the same.
+    """
     if len(Z) >= Z.shape[1]:
         return Z, None
     axes, coordinates = np.linalg.qr(Z.T)

@@ -1,9 +1,10 @@
 """Variational fair clustering, VFC: Ziko, Yuan, Granger and Ben Ayed (2021).
 
-Minimises E(S) = F(S) + fairness_weight * sum_k KL(U || P_k) over soft assignments S (clusters, obs), eq. (2)-(4), with F the
-k-means or k-medians cost *per row*, or the normalised cut. The update is (13), s <- s exp(-(a + fairness_weight b) / L), a
-mirror-descent step whose L follows the objective: a step that would raise E is refused and L doubled, so that E never
-increases and rows need not be normalised. A row of weight w counts as w rows, whose step is that of one.
+Minimises E(S) = F(S) + fairness_weight * sum_k KL(U || P_k) over soft assignments S (clusters, obs), eq. (2)-(4). F is
+the k-means or k-medians cost *per row*, or the normalised cut. The update is (13),
+s <- s exp(-(a + fairness_weight b) / L), a mirror-descent step. L follows the objective: a step that would raise E is
+refused and L doubled. So E never increases, and rows need not be normalised. A row of weight w counts as w rows with
+the step of one.
 """
 
 from dataclasses import KW_ONLY, dataclass, field
@@ -53,21 +54,21 @@ from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import check_target, cluster_kl
 
 NEIGHBOURS = 20
-FILL = 4  # the list of an affinity's entries is as long as a multiple of so many times its rows
+FILL = 4  # an affinity's list of entries is padded to a multiple of so many times its rows
 FEW_ENTRIES = 100_000
-RESTARTS = 10  # of k-means, of which the best `n_init` are starts; further ones are random rows
-FEW_ROWS, STARTS_OF_FEW, STARTS = 4096, 20, 2  # up to so many rows all of many restarts are starts: they take no time
-LARGEST_WEIGHT = 1e12  # of the fairness term, in costs per row: float32 sees no cost beside it long before
-PAIRS, FINE_PATH = 3, 4  # weights of the path, in pairs, and between its last unfair and first fair weight
-BATCH_ELEMENTS = 2**25  # of all soft assignments that advance together
-EXPLORE_ROWS = 2**15  # that k-means explores where rows are more than one block
+RESTARTS = 10  # of k-means; the best `n_init` are starts, further starts are random rows
+FEW_ROWS, STARTS_OF_FEW, STARTS = 4096, 20, 2  # up to FEW_ROWS rows, more restarts are starts: they take little time
+LARGEST_WEIGHT = 1e12  # of the fairness term, in costs per row: far below it float32 already loses the cost
+PAIRS, FINE_PATH = 3, 4  # pairs of weights on the path; weights between the last unfair and the first fair one
+BATCH_ELEMENTS = 2**25  # elements of all soft assignments that advance together
+EXPLORE_ROWS = 2**15  # rows that are explored if the table is more than one block
 BLOCK = 8192  # rows
-ENOUGH = 1000  # rows of a group among them, where there is room: of smaller groups they have everybody
-HEAVIER = 1.0, 1.1, 1.25, 1.5, 2.0, 3.0  # weights tried on all rows, in units of the one that was fair enough on a part
+ENOUGH = 1000  # least number of rows of a group among them, or the whole group if it is smaller
+HEAVIER = 1.0, 1.1, 1.25, 1.5, 2.0, 3.0  # weights tried on all rows, relative to the one that was fair enough on a part
 
 
 class SoftRows(NamedTuple):
-    """A block of rows, the codes of their groups, and weights whose mean over the table is 1, 0 of what fills it up."""
+    """A block of rows, the codes of their groups, and weights of mean 1 over the table, 0 for padding."""
 
     x: Float[Array, "dim rows"]
     code: UInt[Array, " rows"]
@@ -75,7 +76,7 @@ class SoftRows(NamedTuple):
 
 
 class TargetedRows(NamedTuple):
-    """Rows, how many they are, and the proportions wanted. `links`: for the normalised cut alone."""
+    """Rows, their number, and the target proportions. `links`: for the normalised cut alone."""
 
     rows: Rows
     n_obs: Float[Array, ""]
@@ -83,17 +84,20 @@ class TargetedRows(NamedTuple):
     links: Any = ()
 
     def member(self, code):
-        """One where the row is of the group (groups, rows)."""
+        """Indicators of the row's group (groups, rows)."""
         return (code == jnp.arange(len(self.target))[:, None]).astype(jnp.float32)
 
     def mean(self, values):
-        """Per row, of values (blocks, rows)."""
+        """Mean over the rows of values (blocks, rows)."""
         return total(lambda block: block[0].weight @ block[1], self.rows.beside(values)) / self.n_obs
 
 
 class Links(NamedTuple):
-    """A symmetric affinity as a list of its entries, sorted by row. A row of weight w is w of them, which are all linked to
-    the w' that another one is, and not to each other: `value` has been multiplied by the weight of the `column`."""
+    """A symmetric affinity as a list of its entries, sorted by row.
+
+    A row of weight w stands for w rows, linked to all rows of another but not to each other: `value` includes the
+    weight of the `column`.
+    """
 
     row: Int[Array, " entries"]
     column: Int[Array, " entries"]
@@ -102,7 +106,7 @@ class Links(NamedTuple):
 
 
 class SoftClusters(NamedTuple):
-    """Soft assignments with what was computed from them; `loss` is E. `potential`: obs * dF/dS, of the cut alone."""
+    """Soft assignments and what follows from them; `loss` is E. `potential`: obs * dF/dS, of the cut alone."""
 
     log_s: Float[Array, "blocks clusters rows"]
     potential: Any
@@ -114,7 +118,7 @@ class SoftClusters(NamedTuple):
 
 
 def distances(x, centers):
-    """||x_i - c_k||^2 (clusters, rows), at least 0, of x (dim, rows)."""
+    """||x_i - c_k||^2 (clusters, rows), at least 0, for x (dim, rows)."""
     return jnp.maximum(squared_distances(centers, x.T, jnp.square(x).sum(0)), 0.0)
 
 
@@ -129,13 +133,15 @@ class KMeans:
 
     @staticmethod
     def sums(own, potential, x):
-        """What a block adds, `own` being its assignments times the weights."""
+        """Sums over a block, with `own` its assignments times weights."""
         return own @ x.T, (own * potential).sum()
 
     @staticmethod
     def settled(problem, log_s, centers, sums, size):
-        """(cost per row, centres, potentials where they are kept) of the sums over all blocks about the old centres and the
-        sizes of the clusters: with the means c' the cost is sum s d(x, c) - sum_k S_k |c' - c|^2."""
+        """(cost per row, centres, potentials if kept) from the sums over all blocks about the old centres.
+
+        `size`: of the clusters. With the means c' the cost is sum s d(x, c) - sum_k S_k |c' - c|^2.
+        """
         first, cost = sums
         means = first / size[:, None]
         return (cost - (size * jnp.square(means - centers).sum(1)).sum()) / problem.n_obs, means, ()
@@ -182,7 +188,7 @@ class NormalizedCut:
     @staticmethod
     def settled(problem, log_s, centers, sums, size):
         links, s = problem.links, jnp.exp(log_s[0])
-        entries = links.value[:, None] * s.T[links.column]  # a neighbour's assignments lie side by side
+        entries = links.value[:, None] * s.T[links.column]  # a neighbour's assignments are contiguous
         ws = jax.ops.segment_sum(entries, links.row, s.shape[1], indices_are_sorted=True).T
         own = problem.rows.parts.weight[0] * s
         volume = own @ links.degree
@@ -195,21 +201,21 @@ OBJECTIVES = {
     "kmeans": KMeans,
     "kmedians": KMedians,
     "ncut": NormalizedCut,
-}  # degree: power of the scale of X in the cost
+}  # degree: the power of the scale of X in the cost
 
 
 @dataclass(frozen=True)
 class Descent:
-    """One step of (13) on the objective of that name."""
+    """One step of (13) on the objective of this name."""
 
     objective: str
 
     def potential(self, rows: SoftRows, kept, centers):
-        """obs * dF/dS of a block, unless it was `kept`."""
+        """obs * dF/dS of a block, computed unless it was `kept`."""
         return kept if self.objective == "ncut" else OBJECTIVES[self.objective].potential(rows.x, centers)
 
     def evaluate(self, problem: TargetedRows, log_s, centers, fairness_weight, lipschitz) -> SoftClusters:
-        """The clusters of these assignments, from potentials at the centres before them."""
+        """The soft clusters of these assignments, from potentials at the previous centres."""
         objective = OBJECTIVES[self.objective]
 
         def of_block(block, centers):
@@ -224,7 +230,7 @@ class Descent:
 
     def __call__(self, problem: TargetedRows, state: SoftClusters):
         def step(block, centers, unfair, rate):
-            """log s after it, and the Frank-Wolfe gap <dE/dS, S - S'>, S' the best vertex: 0 at a stationary point alone."""
+            """(log s after the step, the Frank-Wolfe gap <dE/dS, S - S'>, S' the best vertex: 0 only at a stationary point)."""
             rows, (log_s, kept) = block
             gradient = self.potential(rows, kept, centers) + unfair @ problem.member(rows.code)
             gain = (jnp.exp(log_s) * gradient).sum(0) - gradient.min(0)
@@ -235,12 +241,12 @@ class Descent:
         new = self.evaluate(problem, log_s, state.centers, state.fairness_weight, state.lipschitz / 1.3)
         refused = state._replace(lipschitz=2 * state.lipschitz)
         state = jax.tree.map(lambda a, b: jnp.where(new.loss <= state.loss, a, b), new, refused)
-        # Steps shrink where they are refused: that E stands still is no sign of an optimum by itself.
+        # Refused steps shrink, so a standing E alone is no sign of an optimum.
         return state, state.loss, problem.mean(gain) > AT_REST * jnp.abs(state.loss)
 
 
 def unfairness(problem: TargetedRows, state: SoftClusters):
-    """obs * d/ds of the fairness term, for a member of each group (clusters, groups)."""
+    """obs * d/ds of the fairness term for a member of each group (clusters, groups)."""
     return state.fairness_weight * fairness_potential(state.masses, problem.target, problem.n_obs)
 
 
@@ -329,7 +335,7 @@ class VariationalFairClustering(Engine):
     """
 
     of_rows = ("labels_", "soft_assignment_")
-    patience = 8  # refused steps among them change E little
+    patience = 8  # some of these may be refused steps, which change E little
     remedy = "raise max_iter or tol; large fairness weights take longest."
 
     cluster_centers_: np.ndarray = field(init=False)
@@ -411,10 +417,10 @@ class VariationalFairClustering(Engine):
         """
         check_is_fitted(self)
         if not hasattr(self, "cluster_centers_"):
-            what = (
-                "New rows have no place in the clusters of a graph or of a precomputed affinity, which have no centres."
+            what = "Clusters of a graph or of a precomputed affinity have no centres, so new rows cannot be assigned."
+            raise ValueError(
+                f"{what} Remedy: read `labels_` for the rows of the fit, or fit old and new rows together."
             )
-            raise ValueError(f"{what} Remedy: `labels_` has the rows of the fit; fit old and new ones together.")
         return super().predict(X)
 
     def __sklearn_tags__(self):
@@ -425,23 +431,21 @@ class VariationalFairClustering(Engine):
 
     def check_settings(self):
         if self.objective == "ncut":
-            one_process = "A cut has all rows at once, in one process."
-            refuse_unread(self, "mesh", where="where objective='ncut'", why=one_process)
+            one_process = "A cut needs all rows at once, in one process."
+            refuse_unread(self, "mesh", where="if objective='ncut'", why=one_process)
         else:
-            refuse_unread(self, "affinity", "n_neighbors", where=f"where objective={self.objective!r}")
+            refuse_unread(self, "affinity", "n_neighbors", where=f"if objective={self.objective!r}")
         if self.affinity == "precomputed":
-            refuse_unread(self, "n_neighbors", where="where affinity='precomputed'")
+            refuse_unread(self, "n_neighbors", where="if affinity='precomputed'")
         if self.max_fairness_error is not None:
-            refuse_unread(
-                self, "fairness_weight", where="where max_fairness_error is given", why="Give one of the two."
-            )
+            refuse_unread(self, "fairness_weight", where="if max_fairness_error is given", why="Give one of the two.")
 
     def _data(self, X, sensitive_features, sample_weight):
         if is_graph(X):
             if self.objective != "ncut":
-                rule = f"be a table where objective={self.objective!r}"
+                rule = f"be a table if objective={self.objective!r}"
                 raise ValueError(message("X", rule, "a graph", "Pass objective='ncut'."))
-            refuse_unread(self, "n_neighbors", where="where X is a graph", why="Its edges say who is near.")
+            refuse_unread(self, "n_neighbors", where="if X is a graph", why="Its edges say which rows are near.")
             check_node_names("sample_weight", sample_weight, X)
             sensitive_features = groups_of_nodes(X, sensitive_features)
             X = nodes_of_graph(X)
@@ -497,7 +501,7 @@ class VariationalFairClustering(Engine):
         return TargetedRows(split.in_blocks(block, n_blocks), *whole, links)
 
     def _affinity(self, data):
-        """Of the rows (N, N), as it was given or of nearest neighbours."""
+        """The affinity (N, N), as given or of nearest neighbours."""
         if isinstance(data.columns, Nodes):
             return data.columns.affinity
         Z = self._scaling.rows(data.X)
@@ -512,7 +516,7 @@ class VariationalFairClustering(Engine):
         return check_target(self.target_proportions, data.groups, data.group_masses, argument="target_proportions")
 
     def starts(self, problem, data):
-        """Centres (n_init, K, dim) of the best k-means++ restarts, and random rows: k-means makes starts alike."""
+        """Centres (n_init, K, dim): the best k-means++ restarts and random rows, as k-means makes starts alike."""
         n_init = self.n_init
         if self.objective == "ncut":
             Z = data.split.in_order(problem.rows.parts.x)
@@ -529,8 +533,10 @@ class VariationalFairClustering(Engine):
         return np.stack([*best, *further])
 
     def _centers_by_view(self, Z, data):
-        """Of restarts in each view of spectral points (obs, views * dim), turn by turn; zero in the other view, where all
-        centres are then as far from a row as each other."""
+        """Centres of restarts in each view of spectral points (obs, views * dim), alternating between views.
+
+        Centres are zero in the other view: there all are equally far from a row.
+        """
         n_views, dim = len(POWERS), Z.shape[1] // len(POWERS)
         centers = np.zeros((RESTARTS, n_views, self.n_clusters, n_views, dim))
         for view in range(n_views):
@@ -539,8 +545,10 @@ class VariationalFairClustering(Engine):
         return centers.reshape(-1, self.n_clusters, n_views * dim)
 
     def solve(self, problem, data) -> Outcome:
-        """The best run at the weight asked for, or at the smallest weight of a path that is fair enough: of many rows on some,
-        from where all of them go on, at greater weights where they must."""
+        """The best run at the given weight, or at the smallest weight of a path that is fair enough.
+
+        With many rows it is found on some; all rows continue from there, at greater weights if needed.
+        """
         if len(problem.rows) == 1:
             return self._solve_on(problem, data)
         some, least = self._some_of(data), np.inf
@@ -556,7 +564,7 @@ class VariationalFairClustering(Engine):
         raise self._out_of_reach(least)
 
     def _some_of(self, data):
-        """EXPLORE_ROWS of the rows, or as many more as there are of small groups, with the groups' masses of all rows."""
+        """About EXPLORE_ROWS rows, more if groups are small, with the groups' masses of all rows."""
         code, rng = data.split.groups.code, np.random.default_rng(data.seed)
         enough = max(FEWEST, min(ENOUGH, EXPLORE_ROWS // len(data.groups.names)))
         rows = np.sort(stratified(rng.permutation(row_numbers(len(code))), code, EXPLORE_ROWS, enough))
@@ -570,15 +578,17 @@ class VariationalFairClustering(Engine):
         return float(cluster_kl(masses, self._target(data)).sum())
 
     def _labels(self, run, data):
-        """The cluster of largest assignment (obs,); empty ones take the row most willing, of the first process if several have
-        rows."""
+        """The cluster of largest assignment (obs,); empty clusters take the row with the largest assignment to them.
+
+        If several processes have rows, the row is one of the first process.
+        """
         log_s = data.split.in_order(run.state.log_s)
         labels = log_s.argmax(1)
         empty = np.setdiff1d(np.arange(self.n_clusters), data.split.of_all(np.unique(labels)))
         return relocate_empty(labels, -log_s, empty) if len(empty) and leads() else labels
 
     def _best_of(self, runs, data):
-        """The run of least E among those whose hard clusters have a finite error, if any."""
+        """The run of least E whose hard clusters have a finite error, or else of least E."""
         ordered = (runs.run(int(at)) for at in runs.order)
         return next((one for one in ordered if np.isfinite(self._error(one, data))), runs.best)
 
@@ -591,13 +601,13 @@ class VariationalFairClustering(Engine):
         others = [START] * len(starts)
         if (
             fairness_weight == 0 and self.objective == "kmeans"
-        ):  # k-means' own answer too: softened, a start may end worse
+        ):  # add k-means' own answer: softened, a start may end worse
             starts, others = np.concatenate([starts, starts]), others + [FLOOR] * len(starts)
         runs = self._descend(problem, starts, [fairness_weight] * len(starts), others)
         return self._best_of(runs, data) if fairness_weight > 0 else runs.best
 
     def _scaled_weight(self, scale):
-        """`fairness_weight` in units of the rows that are worked on, whose cost per row is `scale`."""
+        """`fairness_weight` in units of the solver's rows, whose cost per row is `scale`."""
         with np.errstate(over="ignore"):
             fairness_weight = self._cost(self.fairness_weight, -1)
         if fairness_weight > LARGEST_WEIGHT * scale:
@@ -607,11 +617,11 @@ class VariationalFairClustering(Engine):
         return float(fairness_weight)
 
     def _cost(self, cost, direction=1):
-        """A cost of the rows that are worked on, in the units of X; with direction -1 the other way."""
+        """A cost of the solver's rows in the units of X; with direction -1 the reverse."""
         return self._scaling.cost(cost, direction * OBJECTIVES[self.objective].degree)
 
     def _fair_enough(self, problem, starts, data, scale) -> Outcome:
-        """Weights grow, two at a time as heavy ones take long, until one suffices; then those below it are searched."""
+        """Raise weights, two at a time as heavy ones take long, until one suffices; then search below it."""
         unfair, least = 0.0, np.inf
         for weights in np.split(scale * np.geomspace(0.05, 20, 2 * PAIRS), PAIRS):
             runs, errors = self._path(problem, starts, weights, data)
@@ -627,17 +637,17 @@ class VariationalFairClustering(Engine):
         return finer[int(np.argmax(fair))] if fair.any() else runs[first]
 
     def _out_of_reach(self, least):
-        bad = f"{self.max_fairness_error}, where the smallest error found is {least:.3g}"
-        remedy = "Allow more, or ask for fewer clusters."
+        bad = f"{self.max_fairness_error}, but the smallest error found is {least:.3g}"
+        remedy = "Raise max_fairness_error, or ask for fewer clusters."
         return ValueError(message("max_fairness_error", "be reached on the path of weights", bad, remedy))
 
     def _path(self, problem, starts, weights, data):
-        """The run of least E at each weight, and its fairness error."""
+        """The run of least E at each weight, and their fairness errors."""
         runs = [self._best_of(self._descend(problem, starts, [weight] * len(starts)), data) for weight in weights]
         return runs, np.array([self._error(one, data) for one in runs])
 
     def _descend(self, problem, starts, weights, others=None) -> Outcome:
-        """One run per pair of start and weight, in batches that fit the memory; `others`: see `start_state`."""
+        """One run per pair of start and weight, in batches that fit the memory; for `others` see `start_state`."""
         others = [START] * len(starts) if others is None else others
         size = max(1, BATCH_ELEMENTS // (int(problem.n_obs) * len(starts[0])))
         parts = []
@@ -655,14 +665,14 @@ class VariationalFairClustering(Engine):
         cost, centers = self._hard_cost(problem, data, np.asarray(run.state.centers, np.float64))
         self.cost_ = float(self._cost(cost))
         if isinstance(data.columns, Nodes):
-            vars(self).pop("cluster_centers_", None)  # of an earlier fit
+            vars(self).pop("cluster_centers_", None)  # left from an earlier fit
         else:
             self.cluster_centers_ = self._scaling.points(centers)
         self.fairness_weight_ = float(self._cost(run.state.fairness_weight))
         masses, target = data.masses_in(self.labels_, self.n_clusters), self._target(data)
         self.fairness_error_ = float(cluster_kl(masses, target).sum())
         if warn_of_absent_groups(masses, data.groups.names, target) and self.fairness_weight_ > 0:
-            self.converged_ = False  # E of the hard clusters is infinite: nothing has been minimised
+            self.converged_ = False  # E of the hard clusters is infinite, so nothing was minimised
 
     def _place(self, left_out):
         super()._place(left_out)
@@ -687,9 +697,11 @@ class VariationalFairClustering(Engine):
 
 
 def warn_of_absent_groups(masses, names, target):
-    """Says which clusters have nobody of a group that the target wants there, and whether there are any: their
-    Kullback-Leibler error is infinite."""
-    absent = [f"cluster {k} has nobody of {names[g]!r}" for k, g in np.argwhere((masses == 0) & (target > 0))]
+    """Warn of clusters without a group that the target wants there; return whether there are any.
+
+    Their Kullback-Leibler error is infinite.
+    """
+    absent = [f"cluster {k} has no row of {names[g]!r}" for k, g in np.argwhere((masses == 0) & (target > 0))]
     if absent:
         more = f" ({len(absent)} such cases)" if len(absent) > 1 else ""
         remedy = "raise fairness_weight or n_init, or ask for fewer clusters"
@@ -699,9 +711,11 @@ def warn_of_absent_groups(masses, names, target):
 
 
 def links_of(affinity, weight) -> Links:
-    """Of an affinity (N, N) and weights (N,). Zeros fill up its list of entries, for their number depends on the rows and
-    every number would be compiled anew: to a multiple of the rows, as many as neighbours have of few rows, where compiling
-    takes longest."""
+    """Links of an affinity (N, N) and weights (N,), padded with zeros.
+
+    The number of entries depends on the rows, and each number compiles anew. So the list is padded to a multiple of the
+    number of rows; for few rows, where compiling dominates, to as many as neighbours have.
+    """
     n_obs = affinity.shape[0]
     fill = 0, -affinity.nnz % (n_obs * (2 * NEIGHBOURS if affinity.nnz <= FEW_ENTRIES else FILL))
     row, value = np.repeat(np.arange(n_obs), np.diff(affinity.indptr)), affinity.data * weight[affinity.indices]
@@ -712,7 +726,7 @@ def links_of(affinity, weight) -> Links:
 
 @partial(jax.jit, static_argnames="descent")
 def cost_per_row(descent: Descent, problem: TargetedRows, centers):
-    """Of nearest centres, without fairness."""
+    """Cost per row at the nearest centres, without fairness."""
 
     def of_block(block, centers):
         return block.weight @ descent.potential(block, (), centers).min(0)
@@ -722,7 +736,7 @@ def cost_per_row(descent: Descent, problem: TargetedRows, centers):
 
 
 def start_state(descent: Descent, problem: TargetedRows, centers, fairness_weight, others) -> SoftClusters:
-    """Assignments to the nearest of `centers`, log s of the `others`, and L at the size of the potentials' differences."""
+    """Soft assignments: log s is 0 at the nearest of `centers`, `others` elsewhere; L has the size of potential differences."""
 
     def nearest(block, centers, others):
         hard = jax.nn.one_hot(distances(block.x, centers).argmin(0), len(centers), dtype=bool, axis=0)
@@ -742,12 +756,12 @@ def start_state(descent: Descent, problem: TargetedRows, centers, fairness_weigh
 
 @partial(jax.jit, static_argnames="descent")
 def start_states(descent: Descent, problem: TargetedRows, centers, weights, others):
-    """`start_state` of every run."""
+    """`start_state` for every run."""
     return jax.vmap(partial(start_state, descent, problem))(centers, weights, others)
 
 
 def concatenate(parts) -> Outcome:
-    """Batches of runs as one; traces are padded to the longest."""
+    """Join batches of runs; traces are padded to the longest."""
     longest = max(part.trace.shape[1] for part in parts)
     padded = [
         np.pad(part.trace, ((0, 0), (0, longest - part.trace.shape[1])), constant_values=np.nan) for part in parts

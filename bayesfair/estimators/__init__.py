@@ -1,6 +1,6 @@
 """The samplers behind scikit-learn's interface: settings in, tree out.
 
-Each is loaded when it is asked for: NumPyro takes seconds.
+Each one is loaded on first use, as NumPyro takes seconds to import.
 """
 
 from importlib import import_module

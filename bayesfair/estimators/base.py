@@ -1,4 +1,4 @@
-"""What both samplers' estimators share: their fit is a tree, which is written to a file and read back."""
+"""The common part of both samplers' estimators: a fit is a tree, which is written to a file and read back."""
 
 from functools import cached_property, wraps
 from html import escape
@@ -21,17 +21,17 @@ from bayesfair.posterior.schema import check_whole
 from bayesfair.posterior.tree import add_derived
 from bayesfair.posterior.verdict import warn_of_disagreement
 
-OF_YOUR_OWN = {"loss": "Loss object", "target": "Target class"}  # which no file holds
+OF_YOUR_OWN = {"loss": "Loss object", "target": "Target class"}  # settings that no file holds
 MAY_CHANGE = {"num_draws", "progress_bar", "mesh", "chain_method"}  # between `fit` and `resume`
-COLOURS = {"good": "#117733", "caution": "#ddcc77", "bad": "#882255"}  # those of the report
+COLOURS = {"good": "#117733", "caution": "#ddcc77", "bad": "#882255"}  # the report's colours
 PLAIN = "#888888"
 STYLE = "border-left: 0.4em solid {}; padding: 0.1em 0.8em; margin: 0.5em 0; max-width: 48em; overflow-wrap: anywhere"
 
 
 def whole_or_not(method):
-    """Decorator of what gives an estimator a posterior: one that fails before it has one leaves the estimator as it was.
+    """Decorator of methods that give an estimator a posterior: a failure before it exists leaves the estimator unchanged.
 
-    Once there is a new posterior it stays, whatever happens then: an error, Ctrl-C, or a warning that is an error.
+    A new posterior stays, whatever follows: an error, Ctrl-C, or a warning that is an error.
     """
 
     @wraps(method)
@@ -49,13 +49,13 @@ def whole_or_not(method):
 
 
 class PosteriorEstimator(ClusterMixin, BaseEstimator):
-    """An estimator whose fit is an `xarray.DataTree`: what ends in an underscore is read from it.
+    """An estimator whose fit is an `xarray.DataTree`: its attributes with a trailing underscore are read from it.
 
-    `fit` sets `_seed` (`_draw_seed`), `_names` (a dictionary with "feature_names", or None there) and `_row_names`, builds a
-    tree of draws and rows with `_settings` and hands it, with its run, to `_adopt`. Subclasses extend `_take`, all that `save`
-    and `resume` need, and `_derived`, which may fail. `_of_file` makes the same estimator from what `read_run` gives, its run
-    by the subclass's `_run_of(tree, settings)`. `fit` and `resume` are `whole_or_not`: an earlier posterior keeps what belongs
-    to it.
+    `fit` sets `_seed` (`_draw_seed`), `_names` (a dictionary with "feature_names", possibly None) and `_row_names`. It
+    builds a tree of draws and rows with `_settings` and passes it, with its run, to `_adopt`. Subclasses extend
+    `_take`, which sets what `save` and `resume` need, and `_derived`, which may fail. `_of_file` makes the same
+    estimator from the result of `read_run`; the subclass's `_run_of(tree, settings)` makes its run. `fit` and `resume`
+    are `whole_or_not`: an earlier posterior keeps all that belongs to it.
     """
 
     posterior_: "DataTree"
@@ -86,7 +86,7 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         write_tree(self.posterior_, path)
 
     def _html_repr(self):
-        """scikit-learn's diagram in a notebook and, of a fit, what the posterior says in short."""
+        """scikit-learn's diagram in a notebook and, after a fit, the posterior in short."""
         diagram = super()._html_repr()
         return diagram + notes_as_html(self._in_short) if hasattr(self, "posterior_") else diagram
 
@@ -95,15 +95,15 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         return brief(self.posterior_)
 
     def _start_clock(self, earlier=None):
-        """At the beginning of a fit, or of what follows the fit of the tree `earlier`."""
+        """Start the clock, at the beginning of a fit or of a continuation of the fit of the tree `earlier`."""
         spent = 0.0 if earlier is None else earlier["sample_stats"].attrs.get("sampling_time", 0.0)
         self._started = perf_counter() - spent
 
     def _cost(self):
-        """What the fit took, as attributes of the tree's sample_stats.
+        """The cost of the fit, as attributes of the tree's sample_stats.
 
-        Seconds by the clock, with compilation and search for modes, and the most bytes that its process held, in the fit or
-        before.
+        Wall-clock seconds, including compilation and the search for modes, and the peak memory of the process so far,
+        in bytes.
         """
         return {"sampling_time": perf_counter() - self._started, "peak_memory": peak_memory()}
 
@@ -111,7 +111,7 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         self._seed = int(random_state_of(self.random_state).randint(2**31 - 1))
 
     def _settings(self, **of_the_run):
-        """What the tree keeps of the estimator, as `read_run` gives it back."""
+        """The estimator's settings for the tree, as `read_run` returns them."""
         return {
             "estimator": type(self).__name__,
             "format": FORMAT,
@@ -123,39 +123,39 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         }
 
     def _check_same_table(self):
-        """ValueError where X, which may be the user's own array, is not what it was in the fit."""
+        """Raise a ValueError if X, which may be the user's own array, has changed since the fit."""
         if self._checksum != _checksum_of_table(self.posterior_):
-            remedy = "The posterior is of the table as it was: change a copy of it, and fit anew."
-            raise ValueError(message("X", "be as it was in the fit", "a table that was changed after it", remedy))
+            remedy = "The posterior belongs to the old table: change a copy of it, and fit again."
+            raise ValueError(message("X", "be unchanged since the fit", "a table that was changed", remedy))
 
     def _check_whole(self):
-        """ValueError where `posterior_` has lost draws or rows, or their order, from which `resume` goes on."""
-        check_whole(self.posterior_, "`posterior_`", "Assign the run's own tree to it, or fit anew.")
+        """Raise a ValueError if `posterior_` lost draws or rows, or their order, which `resume` needs."""
+        check_whole(self.posterior_, "`posterior_`", "Assign the run's own tree to it, or fit again.")
 
     def _check_same_settings(self):
-        """ValueError where a setting is not the one that the posterior was drawn with.
+        """Raise a ValueError if a setting differs from that of the posterior.
 
-        What no file holds, such as a loss of the user's own, is not compared with another such.
+        Settings that no file holds, such as a loss of the user's own, are not compared with each other.
         """
         known, given = settings_of(self.posterior_)["parameters"], self.get_params(deep=False)
         for name, value in known.items():
             if name not in MAY_CHANGE and name in given and plain(given[name]) != plain(value):
                 of_fit = "one of your own" if name in OF_YOUR_OWN and value is None else repr(value)
-                remedy = "resume() goes on with the settings of the fit: set it back with set_params, or fit anew."
+                remedy = "resume() uses the settings of the fit: restore it with set_params, or fit again."
                 raise ValueError(message(name, f"be that of the fit, {of_fit}", repr(given[name]), remedy))
 
     @classmethod
     def _of_file(cls, tree, settings, **parameters):
-        """The estimator that made the tree; `parameters` replace those of the settings."""
+        """The estimator that made the tree; `parameters` replace its settings."""
         estimator = cls(**{**settings["parameters"], **parameters})
         estimator._seed, estimator._names = settings["seed"], settings["names"]
         estimator.provenance = settings.get("provenance")
         return estimator._adopt(tree, estimator._run_of(tree, settings))
 
     def _adopt(self, tree, run):
-        """Take the tree as this estimator's posterior, and `run`, with which (and the tree) `resume` goes on.
+        """Take the tree as this estimator's posterior, and `run`, with which (and the tree) `resume` continues.
 
-        The posterior comes first: what is computed from its draws, in the tree and out of it, may fail.
+        The posterior comes first: computations on its draws, stored in the tree or not, may fail.
         """
         self._take(tree, run)
         add_derived(tree, self._point)
@@ -164,7 +164,7 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
 
     def _take(self, tree, run):
         self.posterior_, self._run = tree, run
-        self.__dict__.pop("_in_short", None)  # of an earlier posterior
+        self.__dict__.pop("_in_short", None)  # left from an earlier posterior
         self._checksum = _checksum_of_table(tree)
         self._row_names = tree["posterior"]["obs"].values
         self.n_features_in_ = tree["observed_data"]["X"].shape[1]
@@ -172,7 +172,7 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
             self.feature_names_in_ = np.array(self._names["feature_names"], dtype=object)
 
     def _derived(self):
-        """{attribute: what computes it}, in the order in which they need each other."""
+        """{attribute: function that computes it}, in order of dependence."""
         tree = self.posterior_
         return {
             "labels_": lambda: tree["constant_data"]["reference_labels"].values.astype(int),
@@ -180,16 +180,16 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         }
 
     def _derive(self, **attributes):
-        """Set attributes to what these functions compute; what cannot be computed is absent."""
+        """Set attributes to the results of these functions; those that fail are absent."""
         for name in attributes:
-            self.__dict__.pop(name, None)  # of an earlier posterior
+            self.__dict__.pop(name, None)  # left from an earlier posterior
         for name, compute in attributes.items():
             value = attempt(f"`{name}`", compute)
             if value is not None:
                 setattr(self, name, value)
 
     def _warn_of_disagreement(self, remedy):
-        """Warn where chains disagree; `remedy()`: what the method has to offer then."""
+        """Warn if chains disagree; `remedy()` gives the method's own remedy."""
         attempt("The comparison of the chains", lambda: warn_of_disagreement(self.posterior_, remedy()))
 
 
@@ -198,7 +198,7 @@ def _checksum_of_table(tree):
 
 
 def notes_as_html(notes):
-    """Framed statements as a notebook shows them, without a style sheet, every value escaped."""
+    """Framed statements for a notebook, without a style sheet, every value escaped."""
     parts = [
         f'<div style="{STYLE.format(COLOURS.get(kind, PLAIN))}"><strong>{escape(headline)}</strong> {escape(text)}</div>'
         for kind, headline, text in notes

@@ -37,8 +37,8 @@ from bayesfair.posterior.memory import check_memory
 from bayesfair.posterior.saved import STATE, arrays_of, state_dataset
 from bayesfair.posterior.tree import build_tree, draws_of
 
-LABEL_BYTES = 16  # of a label as it is drawn, with its row's log-likelihood, and as the tree has it
-SPREADS = 1e-12, 1e12  # of columns: the model computes with their squares in float32
+LABEL_BYTES = 16  # per label: in the draws, with its row's log-likelihood, and in the tree
+SPREADS = 1e-12, 1e12  # of columns: the model squares them in float32
 PRIOR = "parameters"  # the variable of the group log_prior
 
 
@@ -219,22 +219,22 @@ class BayesianFairMixture(PosteriorEstimator):
         return self._draw(run.start(kinds).warm_up(*self._going), self.num_draws)
 
     def _check_settings(self):
-        """Raises where settings do not go together, or one is not what no annotation can say."""
+        """Raise an error if settings do not go together, or for a rule that no annotation can state."""
         if isinstance(self.starts, str) or not len(self.starts) or not set(self.starts) <= set(STARTS):
             rule = f"be some of {STARTS}"
-            raise ValueError(message("starts", rule, repr(self.starts), "Leave it out for all of them."))
+            raise ValueError(message("starts", rule, repr(self.starts), "Leave it out to use all of them."))
         check_prior(self.prior, self.inference)
         if self.inference == "svi":
-            refuse_unread(self, "num_warmup", "chain_method", where="where inference is 'svi'")
+            refuse_unread(self, "num_warmup", "chain_method", where="if inference is 'svi'")
         if self.inference == "gibbs":
-            refuse_unread(self, "smoothing", where="where inference is 'gibbs'")
+            refuse_unread(self, "smoothing", where="if inference is 'gibbs'")
         if self.fairness_weight == 0:
-            refuse_unread(self, "smoothing", where="where fairness_weight is 0")
+            refuse_unread(self, "smoothing", where="if fairness_weight is 0")
         if self.inference != "nuts":
             refuse_unread(self, "tempering", where="unless inference='nuts'")
 
     def _describe(self, X, encoder, groups):
-        """Names for the tree, continuous columns first, and the levels' own values."""
+        """Names for the tree, continuous columns first, and the levels' values."""
         columns = [str(name) for name in X.columns] if hasattr(X, "columns") else None
         where = categorical_positions(X, self.categorical_features).tolist()
         names = np.array(columns or [str(at) for at in range(self.n_features_in_)], dtype=object)
@@ -289,16 +289,16 @@ class BayesianFairMixture(PosteriorEstimator):
         return self
 
     def _warn_of_empty(self):
-        """Warn of components that no row is most often in."""
-        labels = getattr(self, "labels_", np.arange(self.n_components))  # which may be missing
+        """Warn of components that are no row's most frequent one."""
+        labels = getattr(self, "labels_", np.arange(self.n_components))  # may be missing
         empty = np.setdiff1d(np.arange(self.n_components), labels).tolist()
         if empty and not self._run.mixture.prior.is_sparse:
-            what = f"no row is most often in components {empty}, which are empty in some draws"
+            what = f"components {empty} are no row's most frequent one; they are empty in some draws"
             text, ours = f"{type(self).__name__}: {what}. Remedy: ask for fewer components.", tuple(bayesfair.__path__)
             warnings.warn(text, ConvergenceWarning, stacklevel=2, skip_file_prefixes=ours)
 
     def _adopt(self, tree, run):
-        """The run takes the tree's draws, whose clusters are renumbered."""
+        """Let the run use the tree's draws, with their renumbered clusters."""
         super()._adopt(tree, run)
         several = len(run.groups.names) > 1
         self._run = _with_draws_of(tree, run)
@@ -367,7 +367,7 @@ class BayesianFairMixture(PosteriorEstimator):
         values = (("chain", "draw", "obs", "feature"), self._run.simulate(sites)[None])
         table = xr.Dataset({"X": values}, coords=observed.coords)
         tree = xr.DataTree.from_dict({group: table, "observed_data": observed})
-        tree.attrs["settings"] = self.posterior_.attrs["settings"]  # with the names of levels
+        tree.attrs["settings"] = self.posterior_.attrs["settings"]  # includes the names of levels
         return tree
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
@@ -428,7 +428,7 @@ class BayesianFairMixture(PosteriorEstimator):
         self._check_whole()
         self._check_same_settings()
         if self.inference == "svi":
-            remedy = "A guide is not resumed: fit again."
+            remedy = "A guide cannot be resumed: fit again."
             raise ValueError(message("inference", "be 'nuts' or 'gibbs'", "'svi'", remedy))
         self._start_clock(self.posterior_)
         return self._draw(self._run, check_integer("num_draws", self.num_draws if num_draws is None else num_draws))
@@ -468,7 +468,7 @@ class BayesianFairMixture(PosteriorEstimator):
 
 
 def _with_draws_of(tree, run):
-    """The run with the draws that a tree holds, and its table, which nobody else has, in the place of the user's."""
+    """The run with the tree's draws, and with its own table in place of the user's, which may change."""
     parameters = {
         name: v.values for name, v in tree["posterior"].data_vars.items() if name not in ("centers", "labels")
     }
@@ -479,7 +479,7 @@ def _with_draws_of(tree, run):
 
 
 def _check_spreads(spread, names):
-    """ValueError, with the column's name, where a column's standard deviation is not within SPREADS."""
+    """Raise a ValueError, with the column's name, if a column's standard deviation is not within SPREADS."""
     outside = (spread < SPREADS[0]) | (spread > SPREADS[1])
     if outside.any():
         column = int(outside.argmax())

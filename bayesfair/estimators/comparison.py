@@ -1,4 +1,4 @@
-"""One method at several numbers of clusters, and what each of them costs, how stable it is and what it does to balance."""
+"""One method at several numbers of clusters: the cost, stability and balance of each."""
 
 import warnings
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ from bayesfair.posterior.schema import variable
 from bayesfair.posterior.view import View
 
 PARTS = "n_clusters", "n_components"
-BAD_PARETO_K = 0.7  # above which a row's part of `az.loo` is not to be relied on (Vehtari et al. 2024)
+BAD_PARETO_K = 0.7  # above it a row's part of `az.loo` is not reliable (Vehtari et al. 2024)
 
 
 def compare_clusters(
@@ -126,7 +126,7 @@ def compare_clusters(
 
 
 def _parameter(estimator):
-    """The name of the argument that says how many clusters there are."""
+    """The name of the parameter for the number of clusters."""
     known = estimator.get_params(deep=False) if isinstance(estimator, BaseEstimator) else {}
     names = [name for name in PARTS if name in known]
     if not names:
@@ -136,7 +136,7 @@ def _parameter(estimator):
 
 
 def _groups(estimator, X, sensitive_features):
-    """The groups that the estimator balances, small ones not merged."""
+    """The groups that the estimator balances, without merging small ones."""
     return groups_for_fit(sensitive_features, _num_samples(X), crossed=getattr(estimator, "crossed", True))
 
 
@@ -145,12 +145,12 @@ def _numbers(n_clusters):
         raise TypeError(message("n_clusters", "be several numbers", repr(n_clusters), "Pass range(2, 9)."))
     numbers = [check_integer("n_clusters", k, remedy="Pass range(2, 9), say.") for k in n_clusters]
     if not numbers or len(set(numbers)) < len(numbers):
-        raise ValueError(message("n_clusters", "name every number once", numbers, "Pass range(2, 9), say."))
+        raise ValueError(message("n_clusters", "contain every number once", numbers, "Pass range(2, 9), say."))
     return numbers
 
 
 def _quietly(estimator):
-    """Settings of the fits: one bar for all of them, no sweeps between draws that nothing here needs, no jumps."""
+    """Settings of the fits: one bar for all of them, no thinning, no jumps."""
     known, automatic = estimator.get_params(deep=False), {"thinning": 1, "mode_jumps": False}
     quiet = {"progress_bar": False} if "progress_bar" in known else {}
     return quiet | {name: value for name, value in automatic.items() if isinstance(known.get(name), str)}
@@ -171,7 +171,7 @@ def _fit(estimator, X, sensitive_features):
 
 
 def _samples(n_obs, groups, num_bootstraps, seed):
-    """Rows drawn anew within the groups, (num_bootstraps, N): groups keep their sizes, and programs their shapes."""
+    """Rows resampled within the groups (num_bootstraps, N): groups keep their sizes, and programs their shapes."""
     rng, code = np.random.default_rng(seed), np.zeros(n_obs, int) if groups is None else groups.code
     drawn = np.empty((num_bootstraps, n_obs), int)
     for members in (np.flatnonzero(code == group) for group in np.unique(code)):
@@ -180,7 +180,7 @@ def _samples(n_obs, groups, num_bootstraps, seed):
 
 
 def _agreement(asked, labels, X, groups, drawn, bar):
-    """Adjusted Rand index of `labels` and of a short fit to the rows `drawn`, on those that are among them."""
+    """Adjusted Rand index between `labels` and a short fit to the rows `drawn`, on these rows."""
     from sklearn.metrics import adjusted_rand_score
 
     of_drawn = None if groups is None else Groups(groups.code[drawn], groups.names, groups.attributes)
@@ -191,7 +191,7 @@ def _agreement(asked, labels, X, groups, drawn, bar):
 
 
 def _figures(fitted, X, groups, seed):
-    """A row of the table, but for the bootstrap."""
+    """A row of the table, without the bootstrap."""
     labels = fitted.labels_
     figures = {"used": len(np.unique(labels)), **_costs(labels, X, fitted, seed, groups is not None)}
     if groups is not None:
@@ -250,7 +250,7 @@ def _chains_agreement(labels):
 def _loo(tree):
     from arviz_stats import loo
 
-    with warnings.catch_warnings():  # of large Pareto k, which a column tells
+    with warnings.catch_warnings():  # of large Pareto k, which a column reports
         warnings.simplefilter("ignore", UserWarning)
         told = loo(tree, pointwise=True)
     return {
@@ -261,7 +261,7 @@ def _loo(tree):
 
 
 def _elbow(table):
-    """K whose cost lies farthest below the chord, both axes from 0 to 1."""
+    """The K whose cost is farthest below the chord, with both axes scaled to [0, 1]."""
     if "cost" not in table or len(table) < 3:
         return None
     cost = table["cost"].sort_index()

@@ -50,9 +50,9 @@ from bayesfair.posterior.schema import groups_of
 from bayesfair.posterior.store import begin_run, check_store, is_stored
 from bayesfair.posterior.tree import build_tree, draws_of
 
-PREDICTIVE_DRAWS = 400  # over which memberships of new rows are averaged
-BETAS = "betas"  # what the state calls the replicas' inverse temperatures
-JUMP = "modes_"  # before the names of what the state holds of the modes between which chains jump
+PREDICTIVE_DRAWS = 400  # draws over which memberships of new rows are averaged
+BETAS = "betas"  # name of the replicas' inverse temperatures in the state
+JUMP = "modes_"  # prefix of the state's arrays of modes between which chains jump
 
 
 class GibbsFairClustering(PosteriorEstimator):
@@ -338,7 +338,7 @@ class GibbsFairClustering(PosteriorEstimator):
             return self._fit(X, groups, weight)
 
     def _refuse_unread(self):
-        """ValueError where an argument would have no effect; targets and tables of numbers refuse others themselves."""
+        """Raise a ValueError for an argument without effect; targets and tables of numbers refuse others themselves."""
         if not (isinstance(self.loss, str) and self.loss == "minkowski"):
             refuse_unread(self, "power", where="unless loss='minkowski'")
         if isinstance(self.target, str) and self.target in ("joint", "optimal"):
@@ -351,16 +351,16 @@ class GibbsFairClustering(PosteriorEstimator):
         elif isinstance(self.composition, str) and self.composition == "singletons":
             where = "with composition='singletons', whose fairlets never change"
             refuse_unread(self, "fairlet_move", "keep_fairlets", where=where)
-        if plain(self.mode_jumps) is not False:  # with which there are none anyway
+        if plain(self.mode_jumps) is not False:  # False means no jumps anyway
             if self.num_starts == 0:
-                refuse_unread(self, "mode_jumps", where="where num_starts is 0, as nothing looks for modes")
+                refuse_unread(self, "mode_jumps", where="if num_starts is 0, as nothing looks for modes")
             if plain(self.tempering) is True:
                 refuse_unread(self, "mode_jumps", where="under tempering=True")
             if self._loss.augmentation is None:
                 refuse_unread(self, "mode_jumps", where="for losses without conjugate centres")
 
     def _check_alike(self, X, groups, weight, **more):
-        """Of processes that share chains the data must be the same."""
+        """Processes that share chains must have the same data."""
         table = partial(digest, X) if weight is None else partial(digest, X, weight)
         return check_alike(self, X=table, sensitive_features=partial(digest, groups.code, groups.names), **more)
 
@@ -375,7 +375,7 @@ class GibbsFairClustering(PosteriorEstimator):
         length = self.num_chains, self.num_warmup, self.num_starts
         crossing = plain(self.mode_jumps), plain(self.tempering)
         problem, run, found = start_in_modes(problem, *length, *crossing, self._shows_progress)
-        problem = problem._replace(table=problem.table._replace(X=None))  # a copy, in the sampler's units, for starts
+        problem = problem._replace(table=problem.table._replace(X=None))  # needed for starts only
         give_back_freed()
         run, reports = warm_up(run, problem.target, self.num_warmup, self._shows_progress)
         self.thinning_ = self.thinning
@@ -480,13 +480,13 @@ class GibbsFairClustering(PosteriorEstimator):
         X = self._read_new(X)
         posterior = self.posterior_["posterior"]
         if "lambda_c" not in posterior:
-            rule, remedy = "have the parameter `lambda_c`", "predict needs none."
+            rule, remedy = "have the parameter `lambda_c`", "predict does not need it."
             raise ValueError(message("target", rule, f"one with {', '.join(posterior.data_vars)}", remedy))
         chosen = evenly_spaced(posterior["lambda_c"].size, PREDICTIVE_DRAWS)
         centers = posterior["centers"].values
         centers = centers.reshape(-1, *centers.shape[2:])[chosen]
         held = fairlet_capacities(self.posterior_)
-        share = 1.0 if held is None else len(held.lower) / posterior.sizes["obs"]  # of a fairlet's unit, on average
+        share = 1.0 if held is None else len(held.lower) / posterior.sizes["obs"]  # a row's mean weight in its unit
         return soft_memberships(self._dissimilarity, X, centers, share * posterior["lambda_c"].values.ravel()[chosen])
 
     def reassign(self, X: ArrayLike, *, sensitive_features: ArrayLike | None) -> np.ndarray:
@@ -537,12 +537,12 @@ class GibbsFairClustering(PosteriorEstimator):
         return resolve_loss(self.loss, self.power)
 
     def _read_new(self, X):
-        """New rows as numbers (N, columns of numbers), checked."""
+        """New rows as checked numbers (N, numeric columns)."""
         where = np.array(self._mixed.where, int) if self._mixed.where else ()
         return self._mixed.numbers(read_columns(self, X, where, reset=False))
 
     def _distances(self, X):
-        """(X checked, what its rows pay for the centres of `labels_`)."""
+        """(checked X, costs of its rows for the centres of `labels_`)."""
         check_is_fitted(self, "posterior_")
         X = self._read_new(X)
         return X, distances(self._dissimilarity, X, self.cluster_centers_)
@@ -577,14 +577,14 @@ class GibbsFairClustering(PosteriorEstimator):
         given = {name: value for name, value in given.items() if value is not None}
         for name, kind in OF_YOUR_OWN.items():
             if settings["parameters"][name] is None and name not in given:
-                rule = f"be given for a run whose {name} was not one of the named ones"
-                raise ValueError(message(name, rule, "none", f"Pass the {kind} that the run was fitted with."))
+                rule = f"be given for a run with a {name} of your own"
+                raise ValueError(message(name, rule, "none", f"Pass the {kind} of the fit."))
         estimator = cls._of_file(tree, settings, **given)
         estimator._store = Store(path).seen() if is_stored(tree) else None
         return estimator
 
     def _problem(self, X, groups, weight, state=None):
-        """`state`: the arrays from which a run goes on."""
+        """The problem of a fit; `state`: the arrays from which a run continues."""
         settings = Settings(
             n_clusters=self.n_clusters,
             loss=self._loss,
@@ -601,7 +601,7 @@ class GibbsFairClustering(PosteriorEstimator):
         )
         table = Table(X, groups, weight, self._mixed.dim, self._mixed.names)
         problem = make_problem(table, settings, state, self._shows_progress)
-        leaves, structure = jax.tree.flatten(problem.target)  # in which processors of two kinds may differ
+        leaves, structure = jax.tree.flatten(problem.target)  # processors of different kinds may differ in it
         return problem._replace(target=structure.unflatten(agreed(leaves)))
 
     def _check_room(self, X, num_draws):
@@ -622,7 +622,7 @@ class GibbsFairClustering(PosteriorEstimator):
         return KeepFairlets(number, self._kept_of, done)
 
     def _sample(self, problem, run, num_draws, table, earlier=None):
-        """Draw `num_draws` more after those of the tree `earlier`, if any, and take the posterior of all of them.
+        """Draw `num_draws` more after those of the tree `earlier`, if any, and adopt the posterior of all of them.
 
         `table`: X, groups, weights, and the modes that were found.
         """
@@ -646,7 +646,7 @@ class GibbsFairClustering(PosteriorEstimator):
         return self
 
     def _remedy(self, problem, tree):
-        """What else may help where chains stay in modes that nothing crosses: replicas that nobody tried yet."""
+        """A further remedy if chains stay in separate modes: replicas, if they have not been tried."""
         unknown = "modes" in tree.children and tree["modes"].attrs["masses"] == "not known"
         tried = plain(self.tempering) is True or problem.target.n_obs <= FEW_ROWS
         if not unknown or tried or not problem.target.has_density:
@@ -663,7 +663,7 @@ class GibbsFairClustering(PosteriorEstimator):
         return tree
 
     def _tree_of(self, problem, run, draws, table, settings):
-        """The tree of these draws and of the run after them, without what is computed from draws."""
+        """The tree of these draws and of the run after them, without derived results."""
         X, groups, weight, modes = table
         tree = build_tree(
             draws,
@@ -724,16 +724,16 @@ class GibbsFairClustering(PosteriorEstimator):
         return cluster_sums(X, *of_labels) / code_masses(*of_labels)[:, None]
 
     def _run_of(self, tree, settings):
-        """How far the run came; its states are in the tree, and only `resume` pays for the target that reads them."""
-        thinning = settings.get("thinning", settings["parameters"]["thinning"])  # older files have a number there
-        wanted = settings.get("wanted", tree["posterior"].sizes["draw"])  # and do not say
+        """The run's progress; its states are in the tree, and only `resume` builds the target that reads them."""
+        thinning = settings.get("thinning", settings["parameters"]["thinning"])  # a number in older files
+        wanted = settings.get("wanted", tree["posterior"].sizes["draw"])  # not in older files
         known = {name: settings[name] for name in ("sweep", "tuning")}
         more = {"fairlets": settings.get("fairlets"), "promise": settings.get("promise", self._promise)}  # likewise
         more["kept_of"] = settings.get("kept_of", self.num_draws)
         return {**known, **more, "thinning": thinning, "wanted": wanted}
 
     def _saved_run(self, problem):
-        """The problem, with the modes between which chains jump, and the run that the tree holds, ready to go on."""
+        """The problem, with the modes between which chains jump, and the tree's run, ready to continue."""
         arrays = {name: on_device(values) for name, values in arrays_of(self.posterior_[STATE]).items()}
         keys, target, moves = arrays.pop("key"), problem.target, problem.target.moves(problem.settings)
         known_modes = {name: arrays.pop(JUMP + name) for name in Modes._fields if JUMP + name in arrays}
@@ -747,7 +747,7 @@ class GibbsFairClustering(PosteriorEstimator):
         return problem._replace(target=target), run
 
     def _known_data(self, tree):
-        """X, the groups and the weights (None where all are 1) of the fit, from its tree."""
+        """X, groups and weights (None if all are 1) of the fit, from its tree."""
         constant = tree["constant_data"]
         weight = constant["weight"].values if "weight" in constant else None
         return tree["observed_data"]["X"].values, groups_of(tree), weight
@@ -763,23 +763,23 @@ class GibbsFairClustering(PosteriorEstimator):
 
 
 def _refuse_rows(mesh):
-    """ValueError where a mesh gives rows to several processes."""
+    """Raise a ValueError if a mesh gives rows to several processes."""
     if dict(getattr(mesh, "shape", {})).get("rows", 1) > 1:
         remedy = f"Pass bf.distributed.mesh(chains=...), or no mesh. {WHY_NO_ROWS}"
         raise ValueError(message("mesh", "give processes chains, not rows", f"the axes {dict(mesh.shape)}", remedy))
 
 
 def _refuse_shares(path, tree, settings):
-    """ValueError for a run that an earlier version made with rows in several processes."""
+    """Raise a ValueError for a run made by an earlier version with rows in several processes."""
     if (settings.get("shares") or 1) > 1 or "fairlet_loss" in tree[STATE]:
-        rule = "be a run whose process had all rows"
+        rule = "be a run of one process with all rows"
         got = f"{str(path)!r}, which an earlier version made with mesh(rows=...)"
-        remedy = "bayesfair.posterior.read_tree reads its draws; to go on, fit all rows anew in one process."
+        remedy = "bayesfair.posterior.read_tree reads its draws. To continue, fit all rows again in one process."
         raise ValueError(message("path", rule, got, remedy))
 
 
 def _about_fairlets(problem):
-    """How near the fairlets that all draws keep are to the best ones; None where draws change them."""
+    """How near the fixed fairlets of all draws are to the best ones; None if draws change them."""
     found = problem.table.fairlets
     if found is None or not problem.target.keeps_fairlets:
         return None
@@ -787,7 +787,7 @@ def _about_fairlets(problem):
 
 
 def _state_of(target, run):
-    """What a run goes on from, arrays by name."""
+    """The state from which a run continues, as arrays by name."""
     modes = target.modes if isinstance(target, HasUnits) else None
     known_modes = {} if modes is None else modes._asdict()
     state = {**target.write(run.states), "key": run.keys, **{JUMP + name: one for name, one in known_modes.items()}}
@@ -797,7 +797,7 @@ def _state_of(target, run):
 
 
 def _modes_dataset(problem, found: FoundModes):
-    """The modes that were found, for the tree: losses in the units of the table."""
+    """The modes that were found, for the tree, with losses in the units of the table."""
     import xarray as xr
 
     columns = {name: ("mode", getattr(found, name)) for name in MODE_FIGURES}
@@ -808,16 +808,16 @@ def _modes_dataset(problem, found: FoundModes):
 
 
 def _positive_weights(sample_weight, X, n_obs):
-    """`sample_weight` (N,), None where all are 1. ValueError where one is 0: the posterior says nothing of such a row."""
+    """`sample_weight` (N,), or None if all are 1. Raises a ValueError for a 0: the posterior does not depend on such a row."""
     weight = check_weights(sample_weight, n_obs, X)
     if (weight == 0).any():
-        got, remedy = f"0 at row {int((weight == 0).argmax())}", "Leave that row out of the fit; `predict` places it."
+        got, remedy = f"0 at row {int((weight == 0).argmax())}", "Drop that row from the fit; `predict` places it."
         raise ValueError(message("sample_weight", "be above zero", got, remedy))
     return None if (weight == 1).all() else weight
 
 
 def _mixed_of(names, n_columns) -> MixedTable:
-    """From what a file keeps; older ones know no categories."""
+    """The `MixedTable` in a file; older files have no categories."""
     if "mixed" not in names:
         return MixedTable(names=names["feature_names"], n_numbers=n_columns)
     return MixedTable(**names["mixed"])

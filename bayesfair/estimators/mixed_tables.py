@@ -1,12 +1,12 @@
-"""Tables of numbers and categories as numbers, between whose rows a loss measures what is stated of mixed tables.
+"""Encode tables of numbers and categories as numbers, so that a loss measures the distances of mixed tables.
 
-Two rows pay for every categorical column in which they differ, beside what their numbers pay: for squared distances the
-dissimilarity of k-prototypes (Huang 1998, eq. 2), d(x, y) = ||x - y||^2 + gamma #{columns in which they differ}; for the norm
-of power p the p-th root of ||x - y||_p^p + gamma #{columns in which they differ}. Indicators of the levels, times a number,
-have these distances exactly, so that the loss, its conjugate centres and its normalisers are those of the encoded table; a
-cluster's centre holds the shares of its levels, not a mode. Under "kl" and "binary" indicators are as they are: a column then
-pays the entropy of its levels in the cluster (the classification likelihood of a multinomial, Celeux and Govaert 1991), or
-the sum of the entropies of its indicators.
+Two rows pay for every categorical column in which they differ, beside the cost of their numbers. For squared distances
+this is the dissimilarity of k-prototypes (Huang 1998, eq. 2), d(x, y) = ||x - y||^2 + gamma #{columns in which they
+differ}; for the norm of power p it is the p-th root of ||x - y||_p^p + gamma #{columns in which they differ}. Scaled
+indicators of the levels have exactly these distances, so the loss, its conjugate centres and its normalisers are those
+of the encoded table. A cluster's centre holds the shares of its levels, not a mode. Under "kl" and "binary" indicators
+are unscaled: a column then costs the entropy of its levels in the cluster (the classification likelihood of a
+multinomial, Celeux and Govaert 1991), or the sum of the entropies of its indicators.
 """
 
 from typing import NamedTuple
@@ -19,15 +19,15 @@ from bayesfair.engines.tables import Columns, Encoder, encoder_of, fit_encoder
 from bayesfair.fairlets.dissimilarity import Minkowski
 from bayesfair.gibbs.losses import KMeansLoss, Loss
 
-MANY_LEVELS = 0.5  # for each row, from which on a column is likely to name its rows
+MANY_LEVELS = 0.5  # levels per row above which a column probably names the rows
 FEW_ROWS = 20
 
 
 class MixedTable(NamedTuple):
-    """How rows become numbers: `where` the categorical columns are, what their `levels` are, and how far two of them are apart.
+    """The encoding of rows: positions `where` of the categorical columns, their `levels`, and scales.
 
-    scales: of the indicators of every categorical column. names: of the columns of numbers that come out, None where the table
-    has no names. n_numbers: how many columns held numbers.
+    scales: of the indicators of every categorical column. names: of the encoded columns, None if the table has no
+    names. n_numbers: how many columns held numbers.
     """
 
     where: tuple = ()
@@ -35,7 +35,7 @@ class MixedTable(NamedTuple):
     scales: tuple = ()
     names: list[str] | None = None
     n_numbers: int = 0
-    both: bool = False  # does a column of two levels have two indicators, and not that of the second alone?
+    both: bool = False  # does a column of two levels have two indicators, instead of one for the second?
 
     @property
     def dim(self) -> int:
@@ -43,7 +43,7 @@ class MixedTable(NamedTuple):
         return self.n_numbers + sum(len(part) - 1 for part in self.levels)
 
     def numbers(self, columns: Columns) -> np.ndarray:
-        """The rows (N, columns of numbers), those that held numbers first. ValueError: a level that the fit had not."""
+        """The rows (N, encoded columns), numeric columns first. Raises a ValueError for a level not seen in the fit."""
         if not self.where:
             return np.ascontiguousarray(columns.continuous)
         codes = Encoder(np.zeros(0), np.zeros(0), encoder_of(self.levels)).codes(columns.categorical)
@@ -53,7 +53,7 @@ class MixedTable(NamedTuple):
 
 
 def shown_levels(n_levels, both):
-    """Those levels that have an indicator."""
+    """The levels that have an indicator."""
     return np.arange(n_levels)[0 if both or n_levels > 2 else 1 :]
 
 
@@ -66,7 +66,7 @@ def mixed_table(columns: Columns, where, all_names, loss: Loss, category_weight,
     """
     if len(where) == 0:
         if not (isinstance(category_weight, str) and category_weight == "auto"):
-            rule, remedy = "be left out without columns that are categories", "Name them in categorical_features."
+            rule, remedy = "be left out if no column is categorical", "Name them in categorical_features."
             raise ValueError(message("category_weight", rule, repr(category_weight), remedy))
         return MixedTable(names=columns.names, n_numbers=columns.continuous.shape[1])
     own = [str(at) for at in where] if all_names is None else [str(all_names[at]) for at in where]
@@ -87,7 +87,7 @@ def mixed_table(columns: Columns, where, all_names, loss: Loss, category_weight,
 
 
 def _power_of(loss: Loss):
-    """p of the p-th root, 2 for squared distances; 0 where indicators are as they are."""
+    """p of the p-th root, 2 for squared distances, 0 for unscaled indicators."""
     if isinstance(loss, KMeansLoss):
         return 2.0
     dissimilarity = loss.dissimilarity
@@ -98,14 +98,14 @@ def _power_of(loss: Loss):
 
 
 def _gamma(numbers, power, category_weight, weight):
-    """What two levels that differ pay: "auto" is what numbers pay that differ by the root of their columns' mean variance."""
+    """The cost of two different levels; "auto": that of numbers that differ by the root of their columns' mean variance."""
     automatic = isinstance(category_weight, str) and category_weight == "auto"
-    remedy = "'auto' is a standard deviation of the columns of numbers."
+    remedy = "'auto' is a standard deviation of the numeric columns."
     if not automatic:
         gamma = check_number("category_weight", category_weight, remedy=remedy)
         if not power and gamma != 1:
             rule = "be 'auto' or 1 for a loss that has no scale"
-            raise ValueError(message("category_weight", rule, gamma, "Their levels pay entropies."))
+            raise ValueError(message("category_weight", rule, gamma, "There the cost of levels is their entropy."))
         return gamma
     if not power or numbers.shape[1] == 0:
         return 1.0
@@ -116,5 +116,5 @@ def _gamma(numbers, power, category_weight, weight):
 def _warn_of_names_of_rows(names, levels, n_obs):
     for name, part in zip(names, levels):
         if n_obs > FEW_ROWS and len(part) > MANY_LEVELS * n_obs:
-            what = f"column {name!r} has {len(part)} levels in {n_obs} rows, each of which is a column of the encoded table"
+            what = f"column {name!r} has {len(part)} levels in {n_obs} rows; each level becomes a column"
             tell(f"{what}. Remedy: drop it if it names the rows, or give rare levels a common name.")

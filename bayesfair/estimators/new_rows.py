@@ -1,4 +1,4 @@
-"""Rows that the posterior has not seen: their memberships one by one, and their places all together."""
+"""Rows outside the fit: their memberships one by one, and their places all together."""
 
 from collections.abc import Mapping
 
@@ -10,10 +10,10 @@ from bayesfair.fairlets.decomposition import decompose
 
 
 def distances(dissimilarity, X, centers):
-    """What every row of X (N, d) pays for every centre (K, d): (N, K).
+    """Cost of every row of X (N, d) for every centre (K, d): (N, K).
 
-    It is infinite for the centre, NaN, of an empty cluster, and large where the loss has the centre at the edge of its
-    domain and the row elsewhere.
+    Infinite for an empty cluster, whose centre is NaN; large if the loss has the centre at the edge of its domain and
+    the row elsewhere.
     """
     inside = dissimilarity.interior(np.asarray(centers, np.float64))
     far = np.stack([dissimilarity.to_center(X, center) for center in inside], 1)
@@ -30,9 +30,9 @@ def soft_memberships(dissimilarity, X, centers, inverse_temperatures):
 
 
 def place_fairlets(X, cost, groups, composition, settings):
-    """Labels (N,) of whole fairlets, each in the cluster for which its members pay least.
+    """Labels (N,) of whole fairlets, each in the cluster that is cheapest for its members.
 
-    Compositions that count the fairlets of another table are "auto" here. `settings` are those of `decompose`.
+    A composition that counts the fairlets of another table is replaced by "auto". `settings` are those of `decompose`.
     """
     if not isinstance(composition, (str, Mapping)) and np.ndim(composition) != 1:
         composition = "auto"

@@ -1,4 +1,4 @@
-"""The folder that a run's draws go to as they are made."""
+"""The folder that receives a run's draws as they are made."""
 
 import os
 from pathlib import Path
@@ -11,8 +11,8 @@ from bayesfair.posterior.store import continue_run
 class Store:
     """The place of a stored run.
 
-    `seen` whenever it holds what an estimator has: what was done to it since, by others or by a resume that failed on its way,
-    is told, and not written over.
+    `seen`: true while its content equals the estimator's. Changes since, by others or by a failed resume, raise an
+    error and are not overwritten.
     """
 
     def __init__(self, path):
@@ -24,20 +24,20 @@ class Store:
         return self
 
     def go_on(self, wanted):
-        """The run, open to be appended to until it has `wanted` draws a chain."""
+        """The run, open for appending until it has `wanted` draws per chain."""
         known, run = self._stamp, continue_run(self.path, wanted)
         if self.seen()._stamp != known:
             run.close()
             self._stamp = known
-            rule, remedy = "be as it was when it was read", "Load it again: it was written to since."
+            rule, remedy = "be unchanged since it was read", "Load it again."
             raise ValueError(message("store", rule, f"a changed {os.fspath(self.path)!r}", remedy))
         return run
 
 
 class Writer:
-    """Where `gibbs.draw` puts draws: on disk, chunk by chunk. `done`: how many since it was opened.
+    """Receives the draws of `gibbs.draw`, on disk, chunk by chunk. `done`: how many since it was opened.
 
-    `add(stored, run, draws)` gives the stored run that has the draws too: a new one where `stored` is None, and None where
+    `add(stored, run, draws)` returns the stored run with the draws added: a new one if `stored` is None, and None if
     another process writes.
     """
 

@@ -1,17 +1,19 @@
-"""Cheap fairlets by blocks that are solved exactly, and made again: of large tables, and of all in the hub form.
+"""Cheap fairlets for large tables and the hub form, by solving blocks exactly again and again.
 
-At first fairlets and the members of every group are cut into cells, and the members of cells go to the fairlets of cells as is
-cheapest for the means of these: where groups are distributed differently, some must go far, which passes find only slowly.
-Within cells members are dealt out by halving both along random directions. Then fairlets are cut into blocks at medians of
-their centres, half of the time along a direction in which these spread most, and the members of a group are dealt out among the
-fairlets of a block anew, as an assignment problem. A fairlet stays whole within its block, and what raises its cost is not
-kept, so that no pass raises the cost. How far the result is from the optimum is not proved.
+At first, fairlets and the members of every group are cut into cells, and the members of cells go to the fairlets of
+cells at the least cost between their means. If groups are distributed differently some must go far, which later passes
+would find only slowly. Within cells, members are dealt out by halving both along random directions. Then fairlets are
+cut into blocks at medians of their centres, half of the time along a direction in which these spread most, and the
+members of a group are dealt out again among the fairlets of a block, as an assignment problem. A fairlet stays whole
+within its block. A change that raises the cost is not kept, so that no pass raises the cost. The distance from the
+optimum is not proved.
 
-Where every fairlet has an anchor, a block's assignment is the cheapest one, or costs at most NEAR more. In the hub form
-everybody pays D to the fairlet's own centre, which moves with its members: the problem is NP-hard (two members of every
-group in a fairlet already hold three-dimensional matching). There a member is priced by what squared distances rise by if it
-alone joins the others who stay: 2 W w / (W + w) times D from their centre, W and w what they and the member weigh. First all
-of a group are dealt out at once, then half of each fairlet's at a time, the others staying.
+If every fairlet has an anchor, a block's assignment costs at most NEAR more than the cheapest. In the hub form every
+member pays D to the fairlet's own centre, which moves with its members: the problem is NP-hard (two members of every
+group in a fairlet already contain three-dimensional matching). There a member's price is the rise of squared distances
+when it alone joins the others that stay: 2 W w / (W + w) times D from their centre, with W and w the weights of these
+and of the member. First all members of a group are dealt out at once, then half of each fairlet's at a time, while the
+others stay.
 """
 
 from typing import NamedTuple
@@ -25,26 +27,27 @@ from bayesfair.fairlets.compositions import Capacities
 from bayesfair.fairlets.dissimilarity import Dissimilarity, Weighted
 from bayesfair.fairlets.transport import flow, on_all_cores, priced, transport
 
-BLOCK = 1000  # members of a group in a block, and at most so many fairlets
-FEWEST = 16  # fairlets of a block, however many members they hold: of two or three, passes soon gain nothing
-STARTS, FEW = 3, 5_000  # in the hub form, up to so many rows; one start beyond
-# The parts in which a fairlet's members of a group are dealt out, and the share of the cost that the last pass gains less than.
+BLOCK = 1000  # members of a group in a block, and largest number of its fairlets
+FEWEST = 16  # least number of fairlets in a block: with two or three, passes soon gain nothing
+STARTS, FEW = 3, 5_000  # in the hub form, STARTS up to FEW rows, else one
+# Numbers of parts in which a fairlet's members of a group are dealt out, and the least gain of a pass, relative to the
+# cost.
 WITH_ANCHORS = ((1, 2e-3),)
 WITH_HUBS = ((1, 3e-2), (2, 1e-3), (2, 1e-3))
 MAX_PASSES = 50
-SOFTNESS, ROUNDS, HASTE = 0.01, 20, 1.7  # of the mean cost, to guess prices; by how much each round goes too far
+SOFTNESS, ROUNDS, HASTE = 0.01, 20, 1.7  # relative to the mean cost; over-relaxation: to guess prices
 FLOOR = np.float32(1e-30)  # of shares, so that none vanishes
-NEAR = 0.03  # of what members of a block must pay: what they pay more
-SPREAD = 256  # centres that tell where those of a part spread most
+NEAR = 0.03  # allowed excess cost of a block's members, relative to the least
+SPREAD = 256  # centres that show the direction in which a part spreads most
 CELLS, CELL = 256, 16  # the most cells, and the fewest fairlets or members in one
-SMALL_PART = 64  # fairlets of a part whose members are dealt out in their order
+SMALL_PART = 64  # fairlets of a part whose members are dealt out in order
 
 
 class PricedTable(NamedTuple):
-    """Rows X (N, d) of the groups `code` (N,), the capacities of their fairlets, and what members pay.
+    """Rows X (N, d) of the groups `code` (N,), the capacities of their fairlets, and D.
 
-    `anchor`: the group of the anchors, one in every fairlet, to which the others pay D. Where it is None they pay it to the
-    centre of their fairlet. With weights (N,) D is `Weighted`, as it is in the hub form.
+    `anchor`: the group of the anchors, one in every fairlet, to which the others pay D. If it is None they pay it to
+    the centre of their fairlet. With weights (N,), and in the hub form, D is `Weighted`.
     """
 
     X: np.ndarray | ScaledRows
@@ -60,27 +63,27 @@ class PricedTable(NamedTuple):
 
     @property
     def others(self):
-        """The groups that have no anchors."""
+        """The groups without anchors."""
         return [group for group in range(self.capacities.lower.shape[1]) if group != self.anchor]
 
     def rows(self, which):
-        """Some rows as D takes them."""
+        """Some rows in the form that D takes."""
         x = self.X[which]
         if not isinstance(self.dissimilarity, Weighted):
             return x
         return np.column_stack([x, np.ones(len(x)) if self.weight is None else self.weight[which]])
 
     def centers(self, x, code, fairlet, n_fairlets):
-        """Whom the members of every fairlet pay D to, given its rows: its anchor, or its centre with what its rows weigh."""
+        """The point that the members of every fairlet pay D to: its anchor, or its centre with the total weight of its rows."""
         if self.anchor is not None:
             return x[code == self.anchor]
         mass = np.bincount(fairlet, x[:, -1], n_fairlets)
         sums = cluster_sums(x[:, :-1], fairlet, n_fairlets, x[:, -1])
-        sums[mass == 0] = x[0, :-1]  # nobody pays for it
+        sums[mass == 0] = x[0, :-1]  # any point: no row pays for it
         return np.column_stack([sums / np.where(mass > 0, mass, 1)[:, None], mass])
 
     def paid(self, x, code, fairlet, n_fairlets):
-        """What all of these rows pay; they are in the order of their fairlets where these have anchors."""
+        """Total cost of these rows, which are sorted by fairlet if fairlets have anchors."""
         centers = self.centers(x, code, fairlet, n_fairlets)
         if self.anchor is None:
             return float(self.dissimilarity.to_center(x, centers[fairlet]).sum(dtype=np.float64))
@@ -89,7 +92,7 @@ class PricedTable(NamedTuple):
 
 
 def decompose_by_blocks(table: PricedTable, rng):
-    """(the fairlet of every row, int32 (N,), what all pay). With anchors fairlet i has the i-th one."""
+    """(the fairlet of every row, int32 (N,), the total cost). With anchors, fairlet i has the i-th one."""
     starts = STARTS if table.anchor is None and len(table.code) <= FEW else 1
     return min((_decomposed(table, rng) for _ in range(starts)), key=lambda found: found[1])
 
@@ -106,7 +109,7 @@ def _decomposed(table, rng):
 
 
 def _dealt_again(table, fairlet, parts, rng):
-    """`fairlet` after a pass, and what all pay."""
+    """`fairlet` after a pass, and the total cost."""
     count = np.bincount(fairlet, minlength=table.n_fairlets)
     order = np.argsort(fairlet, kind="stable").astype(np.int32)
     start, better = np.cumsum(count) - count, fairlet.copy()
@@ -120,12 +123,12 @@ def _dealt_again(table, fairlet, parts, rng):
         better[rows] = own[found]
         return cost
 
-    # No row is in two blocks.
+    # Blocks have no rows in common.
     return better, sum(on_all_cores(solve, list(zip(blocks, rng.integers(2**63, size=len(blocks))))))
 
 
 def _blocks(table, order, count, rng):
-    """The fairlets of every block, cut by where their centres lie; `order`: the rows in the order of their fairlets."""
+    """The fairlets of every block, cut by their centres; `order`: the rows sorted by fairlet."""
     m, n = table.n_fairlets, max(np.count_nonzero(table.code == group) for group in table.others)
     depth = int(np.ceil(np.log2(max(m / max(min(BLOCK * m // n, BLOCK), FEWEST), 1))))
     start = np.cumsum(count) - count
@@ -143,10 +146,10 @@ def _blocks(table, order, count, rng):
 
 
 def _halves(part, centers, X, rng):
-    """A part cut at the median of its centres along a direction.
+    """Cut a part at the median of its centres along a direction.
 
-    By chance the direction is a difference of random rows, which a cut of all fairlets may take, or nearly one along which
-    these centres spread most.
+    With equal chances, the direction is a difference of random rows, which all fairlets may be cut along, or nearly one
+    along which these centres spread most.
     """
     direction = np.subtract(*X[rng.integers(len(X), size=2)])
     if rng.random() < 0.5:
@@ -160,9 +163,9 @@ def _halves(part, centers, X, rng):
 
 
 def _solved(table, own, rows, held, parts, rng):
-    """(the fairlet within a block of each of its rows, what they pay) after every group was dealt out anew.
+    """(the fairlet of each of a block's rows, within the block; their cost) after dealing every group out again.
 
-    Members go to the fairlets `own`, which hold so many.
+    Members go to the fairlets `own`, which hold `held`.
     """
     x, code, fairlet = table.rows(rows), table.code[rows], np.repeat(np.arange(len(own)), held)
     cost = table.paid(x, code, fairlet, len(own))
@@ -183,7 +186,7 @@ def _solved(table, own, rows, held, parts, rng):
 
 
 def _in_parts(fairlet, members, parts, rng):
-    """Members in so many parts, which have about as many from every fairlet."""
+    """Members in `parts` parts, each with about as many from every fairlet."""
     members = rng.permutation(members)
     members = members[np.argsort(fairlet[members], kind="stable")]
     own = fairlet[members]
@@ -194,12 +197,12 @@ def _in_parts(fairlet, members, parts, rng):
 def _assigned(centers, members, lower, upper, dissimilarity):
     """The centre of every member in an assignment that costs at most NEAR more than the cheapest.
 
-    It is the cheapest where limits are equal, or nobody is required. Where the bound is not proved the transport problem is
+    It is the cheapest if limits are equal, or none is required. If the bound is not proved, the transport problem is
     solved, which takes ten times as long.
 
-    All members are assigned to the required places and to as many extra ones, each of which costs a member what its
-    cheapest optional place does, a surcharge where many want it included. The members in these are assigned to optional
-    places then.
+    All members are assigned to the required places and to as many extra places, each of which costs a member as much as
+    its cheapest optional place, plus a surcharge if many want it. The members in extra places are then assigned to
+    optional places.
     """
     rows = centers.astype(float), members.astype(float)
     if upper.sum() > 2 * max(BLOCK, len(centers)):
@@ -224,10 +227,10 @@ def _assigned(centers, members, lower, upper, dissimilarity):
 
 
 def _prices(costs, lower, upper):
-    """About what a place of each centre is worth (m,), by some rounds of Sinkhorn's algorithm.
+    """Approximate values of a place at each centre (m,), by some rounds of Sinkhorn's algorithm.
 
-    It is above 0 only where a centre has its least, below only where it has its most. What all members pay more for a place
-    that is taken changes no cheapest plan, and the exact solver, which starts from no prices, ends several times sooner.
+    They are above 0 only if a centre has its least, below only if it has its most. An extra that all members pay for a
+    taken place changes no cheapest plan, and the exact solver, which starts without prices, ends several times sooner.
     """
     reduced = costs - costs.min(1, keepdims=True)
     least = reduced.min(0)
@@ -249,8 +252,8 @@ def _prices(costs, lower, upper):
 def dealt_at_first(table, rng):
     """The fairlet of every row, int32 (N,), within all capacities.
 
-    Fairlets, which lie where their anchor or a random row does, and the members of a group are put in cells, then halved
-    along random directions, members as capacities allow.
+    Fairlets, placed at their anchor or a random row, and the members of a group are put in cells, then halved along
+    random directions, with members as capacities allow.
     """
     hubs, m = table.anchor is None, table.n_fairlets
     seeds = rng.choice(len(table.code), m, replace=False) if hubs else np.flatnonzero(table.code == table.anchor)
@@ -268,7 +271,7 @@ def dealt_at_first(table, rng):
             direction = np.subtract(*table.X[[seeds[rng.choice(own)], rng.choice(members)]])
             own = own[np.argsort(_places(table.X, seeds[own], direction))]
             members = members[np.argsort(_places(table.X, members, direction))]
-            if len(own) <= SMALL_PART:  # dealt out in this order
+            if len(own) <= SMALL_PART:  # dealt out in order
                 dealt[members] = np.repeat(own, _shares(len(members), lower[own], upper[own]))
                 continue
             half = len(own) // 2
@@ -279,7 +282,7 @@ def dealt_at_first(table, rng):
 
 
 def _dealt_to_cells(table, seeds, cells, members, limits, rng):
-    """(fairlets of a cell, members dealt out to it) of every cell, as is cheapest if all lay where their cells' means are."""
+    """(fairlets of a cell, members dealt out to it) for every cell, at the least cost if all were at their cells' means."""
     if len(cells) == 1:
         return [(cells[0], members)]
     from_cells = [members[cell] for cell in _cells(table.X, members, rng)]
@@ -294,7 +297,7 @@ def _dealt_to_cells(table, seeds, cells, members, limits, rng):
 
 
 def _cells(X, rows, rng):
-    """Which of these rows every cell has, cut as blocks are."""
+    """Number of the cell of each of these rows, cut as blocks are."""
     cells = [np.arange(len(rows), dtype=np.int32)]
     for _ in range(int(np.log2(min(max(len(rows) // CELL, 1), CELLS)))):
         cells = [half for cell in cells for half in _halves(cell, X[rows[cell]], X, rng)]
@@ -302,12 +305,12 @@ def _cells(X, rows, rng):
 
 
 def _places(X, rows, direction):
-    """Where rows lie along a direction (d,)."""
+    """Positions of rows along a direction (d,)."""
     return np.concatenate([X[rows[part]] @ direction for part in row_blocks(len(rows))])
 
 
 def _shares(count, lower, upper):
-    """`count` members dealt out between limits, extra ones evenly over the order."""
+    """`count` members dealt out between limits, with extra ones spread evenly over the order."""
     free = np.cumsum(upper - lower)
     taken = (count - lower.sum()) * free // max(free[-1], 1)
     return lower + np.diff(taken, prepend=0)

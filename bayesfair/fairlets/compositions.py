@@ -1,4 +1,4 @@
-"""Compositions: how many members of each group every fairlet may hold."""
+"""Compositions: the allowed numbers of members of each group in every fairlet."""
 
 from collections.abc import Mapping, Sequence
 from math import ceil, gcd
@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike
 
 from bayesfair._check import check_integer, message
 
-LARGEST_EXACT_FAIRLET = 12  # "auto" takes the exact ratio up to fairlets of this many members, floor/ceil beyond
-LARGE_FAIRLET = 25  # members, or three per group: a group so small that fairlets are larger rules everything
+LARGEST_EXACT_FAIRLET = 12  # "auto" uses the exact ratio up to fairlets of this many members, floor/ceil beyond
+LARGE_FAIRLET = 25  # members, or three per group: larger fairlets mean that a small group decides everything
 
 
 class Capacities(NamedTuple):
-    """Fewest and most members of each group in each fairlet, int (m, J); equal where the composition is exact."""
+    """Fewest and most members of each group in each fairlet, int (m, J); equal if the composition is exact."""
 
     lower: np.ndarray
     upper: np.ndarray
@@ -64,7 +64,7 @@ def capacities(
 
 
 def rule_of_small_groups(sizes, names):
-    """What groups that are very small do to the fairlets of "auto", and what helps; "" where there are none.
+    """The effect of very small groups on the fairlets of "auto", and the remedy; "" without such groups.
 
     Every fairlet holds a member of the smallest group, so that a handful of rows makes fairlets of hundreds.
     """
@@ -79,19 +79,19 @@ def rule_of_small_groups(sizes, names):
     mergeable = f"min_group_size={enough} merges small groups into one; " if len(sizes) - small.sum() > 1 else ""
     return (
         f"Group {smallest!r} has {fewest:,} of {n_obs:,} rows and every fairlet needs one of them: {fewest:,} "
-        f"fairlet{'s' * (fewest > 1)} of about {n_obs // fewest:,} rows, of which clusters are unions. Remedy: {mergeable}"
-        f"composition={without} lets fairlets go without small groups, whose balance is then not guaranteed."
+        f"fairlet{'s' * (fewest > 1)} of about {n_obs // fewest:,} rows. Clusters are unions of these. Remedy: {mergeable}"
+        f"composition={without} makes fairlets without small groups, whose balance is then not guaranteed."
     )
 
 
 def singleton_capacities(code, n_groups):
-    """One observation per fairlet, in row order: clustering without fairness. `code`: (N,) in [n_groups]."""
+    """One row per fairlet, in row order: clustering without fairness. `code`: (N,) in [n_groups]."""
     rows = np.eye(n_groups, dtype=np.int64)[np.asarray(code)]
     return Capacities(rows, rows)
 
 
 def anchor_group(capacities):
-    """The first group of which every fairlet holds exactly one member, or None: then there are no anchors, but hubs."""
+    """The first group with exactly one member in every fairlet, or None: then fairlets have hubs instead of anchors."""
     single = ((capacities.lower == 1) & (capacities.upper == 1)).all(0)
     return int(single.argmax()) if single.any() else None
 
@@ -106,7 +106,7 @@ def _automatic(sizes, composition):
 
 
 def _even(sizes, count):
-    """`count` fairlets, every group dealt out as evenly as whole members allow: all have the same limits, kept once."""
+    """Capacities of `count` fairlets with every group dealt out as evenly as possible; equal limits are kept once."""
     fewest = sizes // count
     return Capacities(
         *(np.broadcast_to(limit, (count, len(sizes))) for limit in (fewest, fewest + (sizes % count > 0)))
@@ -120,7 +120,7 @@ def _fairlet_count(sizes, composition, names):
 
 
 def _in_order(counts, sizes, names):
-    """The counts of {group: count} in the order of the groups; groups are known by their names, as text."""
+    """The counts of {group: count} in the order of the groups; groups are matched by their names, as text."""
     named = {str(name): count for name, count in counts.items()}
     if set(named) != set(names):
         _refuse(f"have one count for each of the groups {_named(sizes, names)}", counts)
@@ -152,7 +152,7 @@ def _exact(sizes, table, names):
     if (table < 0).any() or (table.sum(1) == 0).any():
         _refuse("hold counts of at least 0 and no empty fairlet", "such a row")
     if (table.sum(0) != sizes).any():
-        rule = f"use every observation of the groups {_named(sizes, names)}"
+        rule = f"use every row of the groups {_named(sizes, names)}"
         _refuse(rule, f"columns that sum to {_named(table.sum(0), names)}")
     return Capacities(table, table)
 

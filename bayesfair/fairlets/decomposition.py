@@ -1,4 +1,4 @@
-"""Fairlet decompositions: the optimum where it is a transport problem, the best found where it is not."""
+"""Fairlet decompositions: the optimum if it is a transport problem, otherwise the best found."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -40,15 +40,15 @@ from bayesfair.fairlets.transport import rounding_of, transport
 from bayesfair.fairness.groups import Groups, encode_groups
 
 DEGREES = {SquaredEuclidean: 2, Minkowski: 1, KullbackLeibler: 1}  # D(s x, s y) = s**degree D(x, y)
-FEW, NEGLIGIBLE = 1_000, 1e-4  # rows that show how near others are; what of such distances float32 may lose
+FEW, NEGLIGIBLE = 1_000, 1e-4  # rows that show typical distances; share of these that float32 may lose
 BY_BLOCKS = "blocks by POT's network simplex and SciPy's linear_sum_assignment"
-PROVED = 1e-8  # relative gap up to which rounding, not doubt, parts the cost from its bound
+PROVED = 1e-8  # relative gap between cost and bound that rounding may cause
 
 
 class DecomposedRows(NamedTuple):
-    """What was decomposed.
+    """The input of a decomposition.
 
-    X: features (N, d), None where only matrices were given. names: of the rows (N,), None for their numbers.
+    X: features (N, d), None if only matrices were given. names: of the rows (N,), None for their numbers.
     """
 
     groups: Groups
@@ -186,7 +186,7 @@ class Decomposition(NamedTuple):
         """
         rows, scale = self._rows("weights", features=True), check_number("inverse_temperature", inverse_temperature)
         if not self.anchored:
-            what = "A decomposition in the hub form has no `weights`: what a member pays depends on the others in its fairlet."
+            what = "A decomposition in the hub form has no `weights`: a member's cost depends on its fairlet's others."
             raise ValueError(f"{what} Remedy: choose a composition that has one member of some group in every fairlet.")
         X, code = features_of(rows.X), rows.groups.code
         anchors = X[self.anchors]
@@ -278,14 +278,14 @@ class Decomposition(NamedTuple):
 
 
 def describe_gap(gap, risk=0.0):
-    """What the best fairlets cost beside those with this gap, see `Decomposition`, in a clause.
+    """A clause: how much cheaper the best fairlets could be, given this gap, see `Decomposition`.
 
-    The percentage is rounded up, so that it stays a bound. `risk`: that the bound is too high, of runs that earlier
-    versions saved; now it is proved.
+    The percentage is rounded up, so that it stays a bound. `risk`: that the bound is too high, in runs saved by earlier
+    versions; now it is proved.
     """
     if not np.isfinite(gap):
-        return "how much less the best ones would is not known"
-    sure = f", but for a risk of {risk:.0e}" if risk else ""
+        return "how much less the best ones would cost is not known"
+    sure = f", with a risk of {risk:.0e} of being wrong" if risk else ""
     return f"the best ones cost at most {np.ceil(1000 * gap - 1e-9) / 10:.3g}% less{sure}"
 
 
@@ -388,7 +388,7 @@ def decompose(
 
 
 def features_of(X):
-    """`check_features`, which leaves float32 as it is."""
+    """`check_features`, but float32 stays float32."""
     if getattr(X, "dtype", None) != np.float32:
         return check_features(X)
     names = check_columns(X)
@@ -405,12 +405,12 @@ def _warn_of_small_groups(groups, composition):
 def _positive(weight):
     if (weight == 0).any():
         got = f"0 at row {int((weight == 0).argmax())}"
-        raise ValueError(message("sample_weight", "be above zero", got, "Leave rows of weight 0 out first."))
+        raise ValueError(message("sample_weight", "be above zero", got, "Drop rows of weight 0 first."))
     return weight
 
 
 def _optimal(table):
-    """(fairlet (N,), cost, lower bound, what POT did): given the anchors, other groups are transport problems of their own."""
+    """(fairlet (N,), cost, lower bound, what POT did): given the anchors, each other group is a separate transport problem."""
     code, (lower, upper) = table.code, table.capacities
     fairlet, cost, bound, rounds = np.empty(len(code), np.int32), 0.0, 0.0, 0
     fairlet[code == table.anchor] = np.arange(table.n_fairlets)
@@ -423,7 +423,7 @@ def _optimal(table):
 
 
 def _precision(X, units, dissimilarity, rng):
-    """float32 for squared distances where its rounding is nothing beside those of near rows, as a few rows show."""
+    """float32 for squared distances if a few rows show that its rounding is negligible for near rows."""
     if not isinstance(dissimilarity, SquaredEuclidean):
         return np.float64
     rows = units.rows(X[rng.choice(len(X), min(FEW, len(X)), replace=False)], np.float32)

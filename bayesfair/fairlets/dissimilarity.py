@@ -1,9 +1,9 @@
-"""Fairlet dissimilarities D: what a member pays for its anchor, and what a fairlet pays for its own centre.
+"""Fairlet dissimilarities D: the cost of a member to its anchor, and of a fairlet to its own centre.
 
-All are small hashable objects that compare by value and compute with NumPy and JAX arrays alike. The Bregman family
-(Banerjee et al. 2005) measures members to the fairlet's mean by d_phi, and a member x to its anchor a by twice the
-Jensen gap, 2 (phi(x) + phi(a) - 2 phi((x + a) / 2)): symmetric, finite on the boundary of the domain, and ||x - a||^2
-for phi = ||.||^2. It equals 2 (d_phi(x, c) + d_phi(a, c)), c = (x + a) / 2: both forms are sums of d_phi to a mean.
+All are small hashable objects that compare by value and take NumPy and JAX arrays alike. The Bregman family (Banerjee
+et al. 2005) measures members to the fairlet's mean by d_phi, and a member x to its anchor a by twice the Jensen gap, 2
+(phi(x) + phi(a) - 2 phi((x + a) / 2)): symmetric, finite on the boundary of the domain, and ||x - a||^2 for phi =
+||.||^2. It equals 2 (d_phi(x, c) + d_phi(a, c)), c = (x + a) / 2: both forms are sums of d_phi to a mean.
 """
 
 from abc import ABC, abstractmethod
@@ -14,9 +14,9 @@ import numpy as np
 from bayesfair._arrays import inner_sum, namespace
 from bayesfair._check import check_number, message
 
-NEAR = 1e-2  # |x/y - 1| below which divergences are summed as a series: the closed forms cancel there
-EDGE = 1e-6  # of a column's mean: how near to the edge of the domain a centre is for rows that are not its own
-WIDEST = 1e30  # the largest entry of a column in units of its least one: float32 holds it
+NEAR = 1e-2  # |x/y - 1| below which divergences are series, as the closed forms cancel
+EDGE = 1e-6  # share of a column's mean: least distance of a centre from the edge of the domain, for other rows
+WIDEST = 1e30  # ratio of the largest to the least entry of a column that float32 can hold
 
 
 class Dissimilarity(ABC):
@@ -91,7 +91,7 @@ class Dissimilarity(ABC):
         held = mask[..., None]
         count = xp.maximum(mask.sum(-1), 1)[..., None]
         center = (inner_sum(xp.where(held, x, 0.0), -2) / count)[..., None, :]
-        # An empty slot is measured at the centre: what stands there may lie outside the domain of D.
+        # Put empty slots at the centre: their content may lie outside the domain of D.
         return inner_sum(xp.where(mask, self.to_center(xp.where(held, x, center), center), 0.0))
 
     def pairwise(self, x, y):
@@ -424,9 +424,9 @@ class Minkowski(Dissimilarity):
 class Weighted(Dissimilarity):
     """D between rows whose last column is their weight.
 
-    A member of weight w pays w D(x, c) to its fairlet's centre, which is their weighted mean. A member and an anchor of
-    weights w, v pay 2 w v / (w + v) D(x, a), which is w D(x, a) where both are the same. For squared distances a pair pays
-    twice its weighted sum of squares, as it does without weights.
+    A member of weight w pays w D(x, c) to its fairlet's centre, the weighted mean. A member and an anchor of weights w,
+    v pay 2 w v / (w + v) D(x, a), which is w D(x, a) if both are equal. For squared distances a pair pays twice its
+    weighted sum of squares, as without weights.
     """
 
     own: Dissimilarity
@@ -456,10 +456,10 @@ class Weighted(Dissimilarity):
 
 
 def resolve_dissimilarity(dissimilarity, power=1.0, *, argument="dissimilarity", own="fairlets.Dissimilarity"):
-    """The dissimilarity of that name, or the `Dissimilarity` itself; the one list of names, of clustering losses too.
+    """The dissimilarity with this name, or the `Dissimilarity` itself; the one list of names, also of clustering losses.
 
-    "kmeans", "manhattan", "minkowski" (the norm of that `power`), "kl", "itakura-saito", "binary". `argument` and `own`:
-    what an error calls the argument, and the class to subclass instead.
+    "kmeans", "manhattan", "minkowski" (the norm of that `power`), "kl", "itakura-saito", "binary". `argument` and
+    `own`: the argument's name in errors, and the class to subclass instead.
     """
     if isinstance(dissimilarity, Dissimilarity):
         return dissimilarity

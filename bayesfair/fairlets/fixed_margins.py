@@ -3,15 +3,15 @@
 G. Wang (2020, Electronic Journal of Statistics 14) for uniform weights; Fout, Fosdick and Koslovsky (2020) and
 Chakraborty, Bhattacharya and Pati (2023, arXiv 2305.17557) for weights; Algorithm 1 of the Gibbs paper.
 
-A step draws a cell (i1, j1). If H[i1, j1] = 1: j2 among the zeros of row i1, then i2 among the ones of column j2. If it
-is 0: i2 among the *ones of column j1*, then j2 among the *zeros of row i2*. A checkerboard is swapped with the heat-bath
-or Metropolis probability of w' / w. The proposal is symmetric: the four starting cells of a checkerboard propose it with
-(1/z_i1 + 1/z_i2)(1/o_j1 + 1/o_j2) over the number of cells, z the zeros of a row, o the ones of a column, the same
-before and after.
+A step draws a cell (i1, j1). If H[i1, j1] = 1: j2 is drawn among the zeros of row i1, then i2 among the ones of column
+j2. If it is 0: i2 is drawn among the *ones of column j1*, then j2 among the *zeros of row i2*. A checkerboard is
+swapped with the heat-bath or Metropolis probability of w' / w. The proposal is symmetric: the four starting cells of a
+checkerboard propose it with (1/z_i1 + 1/z_i2)(1/o_j1 + 1/o_j2) over the number of cells, with z the zeros of a row and
+o the ones of a column, the same before and after.
 
-Structural zeros (weight 0) can part the matrices into classes that 2 x 2 swaps do not connect: the two derangements
-of three are one. Where there are any, half of the steps are *alternating cycles*: from a random row walk to a one of
-the row, to an admissible zero of its column, and so on until the walk is back in its first row; a walk that meets a
+Structural zeros (weight 0) can split the matrices into classes that 2 x 2 swaps do not connect, such as the two
+derangements of three. With structural zeros half of the steps are *alternating cycles*: from a random row walk to a one
+of the row, to an admissible zero of its column, and so on until the walk is back in its first row; a walk that meets a
 row or column twice proposes nothing. A row has r_i ones and a column its admissible cells less c_j zeros, whatever the
 matrix, so the reversed cycle is as probable as the cycle: symmetric again. Two matrices with the same margins differ by
 such cycles, each of at most min(shape) rows, so every matrix can be reached.
@@ -27,11 +27,11 @@ from numpy.typing import ArrayLike
 
 from bayesfair._check import check_integer, message
 
-SHOWN = 8  # rows or columns that an error names
+SHOWN = 8  # rows or columns named in an error
 
 
 class Info(NamedTuple):
-    """How a run went: shares of the steps that proposed a change and that made one."""
+    """Statistics of a run: shares of the steps that proposed a change and that made one."""
 
     proposal_rate: float
     acceptance_rate: float
@@ -91,7 +91,7 @@ def feasible_matrix(row_sums: ArrayLike, column_sums: ArrayLike, zeros: ArrayLik
 
 
 def _cut(graph, r, c, zeros):
-    """Which rows cannot get what they need from which columns."""
+    """Find rows that cannot get enough from the columns open to them."""
     import networkx as nx
 
     near = nx.minimum_cut(graph, "source", "sink")[1][0]
@@ -170,8 +170,8 @@ def rectangular_loop(key, H, weights, num_steps, *, margins=None, acceptance="he
     [1, 1, 1]
     """
     if (H is None) == (margins is None):
-        rule = "be given where H is None, and only there"
-        raise ValueError(message("margins", rule, margins, "Pass a matrix, or sums of rows and columns."))
+        rule = "be given if and only if H is None"
+        raise ValueError(message("margins", rule, margins, "Pass either a matrix, or sums of rows and columns."))
     if margins is not None:
         H = feasible_matrix(*margins, zeros=np.asarray(weights) == 0)
     H, log_weights = _check_input(H, weights)
@@ -205,20 +205,20 @@ def _check_input(H, weights):
     if (H * (weights == 0)).any():
         row, column = np.argwhere(H * (weights == 0))[0]
         remedy = "Start from a matrix that the weights allow."
-        raise ValueError(message("H", "be 0 where the weight is 0", f"a one in cell ({row}, {column})", remedy))
+        raise ValueError(message("H", "be 0 wherever the weight is 0", f"a one in cell ({row}, {column})", remedy))
     with np.errstate(divide="ignore"):
         return H.astype(np.int8), np.log(weights)
 
 
 def pick(mask, uniform):
-    """The index of one of the True entries, each as likely, from a uniform number; and whether there is one."""
+    """(index of a True entry, uniform over them, from a uniform number; is there one?)."""
     count = mask.sum()
     rank = jnp.minimum((uniform * count).astype(jnp.int32), count - 1)
     return jnp.argmax(jnp.cumsum(mask) > rank), count > 0
 
 
 def rectangle(H, cell, uniforms):
-    """The matrix with the checkerboard swapped that (cell, two uniform numbers) lead to, or H where there is none."""
+    """The matrix with the checkerboard of (cell, two uniform numbers) swapped, or H if there is none."""
     i1, j1 = cell
     one = H[i1, j1] == 1
     j2_first, row_open = pick(H[i1] == 0, uniforms[0])
@@ -234,7 +234,7 @@ def rectangle(H, cell, uniforms):
 
 
 def cycle(H, allowed, first_row, uniforms):
-    """The matrix with the alternating cycle swapped that (first row, uniforms (length, 2)) lead to, or H."""
+    """The matrix with the alternating cycle of (first row, uniforms (length, 2)) swapped, or H if there is none."""
     n_rows, n_columns = H.shape
 
     def step(walk, pair):
@@ -256,7 +256,7 @@ def cycle(H, allowed, first_row, uniforms):
 
 
 def log_acceptance(H, new, log_weights, acceptance):
-    """Log probability that a proposed matrix is taken; -inf where it has a one on a structural zero."""
+    """Log probability of accepting a proposed matrix; -inf if it has a one on a structural zero."""
     gained, lost = (new == 1) & (H == 0), (new == 0) & (H == 1)
     log_ratio = jnp.where(gained, log_weights, 0.0).sum() - jnp.where(lost, log_weights, 0.0).sum()
     return jax.nn.log_sigmoid(log_ratio) if acceptance == "heat-bath" else jnp.minimum(log_ratio, 0.0)

@@ -81,7 +81,7 @@ def from_matrices(
 
 
 def _fairlets_of(name, matrix):
-    """(the fairlet of every member, how many fairlets there are)."""
+    """(the fairlet of every member, the number of fairlets)."""
     from scipy.sparse import csc_array, issparse
 
     H = csc_array(matrix if issparse(matrix) else check_binary("matrices", matrix))
@@ -96,7 +96,7 @@ def _fairlets_of(name, matrix):
 
 
 def _with_cost(found, sensitive):
-    """The decomposition with its cost, where its features are known."""
+    """The decomposition with its cost, if its features are known."""
     rows = found.rows
     if rows.X is None:
         return found
@@ -109,7 +109,7 @@ def _with_cost(found, sensitive):
 
 
 def _groups_of(sizes, sensitive):
-    """`Groups` of the rows, which have these sizes."""
+    """`Groups` of the rows, which must have these sizes."""
     if sensitive is None:
         return Groups(np.repeat(np.arange(len(sizes), dtype=np.int32), list(sizes.values())), tuple(sizes))
     groups = encode_groups(sensitive, argument="sensitive")
@@ -119,5 +119,5 @@ def _groups_of(sizes, sensitive):
     return groups
 
 
-def _refuse(rule, value, remedy="See Decomposition.matrices for what they are."):
+def _refuse(rule, value, remedy="See Decomposition.matrices for their form."):
     raise ValueError(message("matrices", rule, value, remedy))

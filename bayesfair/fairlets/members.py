@@ -1,4 +1,4 @@
-"""Who is in a fairlet: the members of each, and their mean."""
+"""The members of each fairlet, and their mean."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,7 +38,7 @@ def fairlet_centers(X: ArrayLike, fairlet: ArrayLike, sample_weight: ArrayLike |
 
 
 def member_table(fairlet, code, upper):
-    """Members of every fairlet (m, slots), `upper[:, j].max()` slots for group j; index N where a slot is empty."""
+    """Members of every fairlet (m, slots), with `upper[:, j].max()` slots for group j; index N for an empty slot."""
     fairlet, code = np.asarray(fairlet), np.asarray(code)
     n_obs, n_fairlets = len(fairlet), len(upper)
     width = upper.max(0)

@@ -1,12 +1,12 @@
 """Optimal assignment of members to anchors with capacities: a transport problem, solved exactly and with a proof.
 
-Small problems go to POT's network simplex whole. Large ones start from a sparse graph of candidate arcs, chosen by the
-reduced costs that the potentials of a smaller sample predict (nearest neighbours are the wrong arcs where the two groups
-lie apart), are solved, and priced: the reduced costs of *all* pairs are computed in blocks, arcs that could improve the
-plan join the graph, and the solver goes on from its old potentials until the dual bound meets the cost.
+Small problems go to POT's network simplex whole. Large ones start from a sparse graph of candidate arcs, chosen by
+reduced costs from the potentials of a smaller sample (nearest neighbours are the wrong arcs if the two groups lie
+apart). They are solved and priced: the reduced costs of *all* pairs are computed in blocks, arcs that could improve the
+plan join the graph, and the solver continues from its old potentials until the dual bound meets the cost.
 
 Floor and ceiling sizes are part of the problem: an anchor is a source of `lower` units that need a member, and of
-`upper - lower` units that may go to a dummy for nothing.
+`upper - lower` units that may go to a dummy at no cost.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -19,17 +19,17 @@ from threadpoolctl import threadpool_limits
 from bayesfair._arrays import cell_masses, row_blocks
 from bayesfair.fairlets.dissimilarity import SquaredEuclidean
 
-WHOLE_PROBLEM = 200_000  # pairs: up to here every arc is a candidate
-SAMPLE = 4_000  # anchors, at most a third, whose optimum tells prices to start with
+WHOLE_PROBLEM = 200_000  # pairs up to which every arc is a candidate
+SAMPLE = 4_000  # anchors, at most a third, whose optimum gives the first prices
 ROW_ARCS = 12  # candidates per anchor or member and pricing round
-MANY = 5  # times as many pairs per anchor: where more are cheap, some are enough
+MANY = 5  # largest number of pairs per anchor, relative to ROW_ARCS
 PRICED = 256  # anchors or members that are priced at a time
-COSTED = 2**14  # pairs whose cost is worked out at a time
-SLACK = 0.01  # of the mean cost: dearer pairs are no candidates
-TOLERANCE = 1e-9  # of the cost: the gap at which a plan counts as proved
+COSTED = 2**14  # pairs whose cost is computed at a time
+SLACK = 0.01  # relative to the mean cost: pairs with a larger reduced cost are no candidates
+TOLERANCE = 1e-9  # relative gap at which a plan counts as proved
 MAX_ROUNDS = 60
 COARSE_GAP = 1e-3  # good enough for a sample whose potentials only choose arcs
-MOST_STEPS = 10**9  # of the simplex
+MOST_STEPS = 10**9  # limit for the simplex
 STOPPED = "The network simplex of POT stopped before it found the optimal plan: {}."
 
 
@@ -42,8 +42,10 @@ class Pairs(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """`anchor` of every member, the cost of the plan, a lower bound on the cost of any plan (weak duality), and how often
-    POT was asked."""
+    """The `anchor` of every member, the cost of the plan, and a lower bound on any plan's cost (weak duality).
+
+    And the number of calls of POT.
+    """
 
     anchor: np.ndarray
     cost: float
@@ -68,8 +70,10 @@ def transport(anchors, members, lower, upper, dissimilarity, random_state=None) 
 
 
 def flow(anchors, members, mass, lower, upper, dissimilarity):
-    """How many of the mass[j] rows that member j stands for go to each anchor, int (m, n), in the cheapest plan where anchor i
-    takes lower[i] to upper[i] rows."""
+    """The number of rows, of the mass[j] that member j stands for, that go to each anchor in the cheapest plan, int (m, n).
+
+    Anchor i takes lower[i] to upper[i] rows.
+    """
     network = _Network(anchors, members, lower, upper, dissimilarity, mass)
     every = network.arcs(*(side.ravel() for side in np.indices(network.shape)))
     source, target, units, *_ = _flow(network, *_merge(network, network.dummy_arcs(), every), (None, None))
@@ -81,8 +85,9 @@ def flow(anchors, members, mass, lower, upper, dissimilarity):
 class _Network:
     """Members (n, d) to be given to anchors (m, d), of one float type; anchor i takes lower[i] to upper[i] of them.
 
-    Sources: units of the anchors, those that need a member and those that do not. Targets: members, each of which is one or
-    `mass` of them, then the dummy."""
+    Sources: units of the anchors, those that need a member and those that do not. Targets: members, each standing for
+    one row or for `mass` rows, then the dummy.
+    """
 
     def __init__(self, anchors, members, lower, upper, dissimilarity, mass=1):
         self.anchors, self.members, self.dissimilarity = anchors, members, dissimilarity
@@ -106,7 +111,7 @@ class _Network:
         return sources[sources >= 0], targets[sources >= 0]
 
     def cheap_arcs(self, pairs, source_potential, target_potential, threshold):
-        """`arcs` of reduced cost below a threshold: most optional units would rather go to the dummy."""
+        """`arcs` with a reduced cost below a threshold: most optional units prefer the dummy."""
         sources, targets = self.arcs(pairs.anchor, pairs.member)
         cheap = self.costs(sources, targets) - source_potential[sources] - target_potential[targets] < threshold
         return sources[cheap], targets[cheap]
@@ -140,17 +145,17 @@ class _Network:
         return costs
 
     def best_anchor_potential(self, source_potential):
-        """The larger potential of an anchor's units: the one that any feasible dual must respect."""
+        """The larger potential of an anchor's units, which bounds any feasible dual."""
         best = np.full(self.shape[0], -np.inf)
         np.maximum.at(best, self.source_anchor, source_potential)
         return best
 
     def dual_bound(self, cheapest, target_potential):
-        """The dual objective after every source took the largest potential that all of its pairs allow."""
+        """The dual objective after every source takes the largest potential that all of its pairs allow."""
         source = cheapest[self.source_anchor]
         if self.slack:
             source = np.where(self.optional, np.minimum(source, -target_potential[-1]), source)
-        shift = np.median(target_potential)  # the sums of large numbers that cancel are taken out first
+        shift = np.median(target_potential)  # large sums that cancel are removed first
         return float(self.supply @ (source + shift) + self.demand @ (target_potential - shift))
 
 
@@ -211,10 +216,10 @@ def _least(dissimilarity, x, y, potential):
 
 
 def _price(network, anchor_potential, member_potential, threshold, most=ROW_ARCS):
-    """(`Pairs` of reduced cost below a threshold, numbers (m,) that min_j (cost - v_j) does not fall below).
+    """(`Pairs` of reduced cost below a threshold, lower bounds (m,) of min_j (cost - v_j)).
 
-    Kept are the `most` cheapest of every anchor and the ROW_ARCS of every member. All pairs are asked through BLAS; those that
-    may be cheap after rounding are computed again.
+    The `most` cheapest of every anchor and the ROW_ARCS of every member are kept. All pairs are computed through BLAS;
+    those that may be cheap after rounding are computed again.
     """
     (m, n), rounding = network.shape, rounding_of(network.anchors)
 
@@ -251,7 +256,7 @@ def _leading(side, reduced, count):
 def priced(dissimilarity, x, y, price, rounding=0.0):
     """D(x_i, y_j) + price_j (rows of x, rows of y) in the type of x, through BLAS where D is squared distance.
 
-    `rounding`: the share of its terms that each entry is lessened by, so that rounding makes none too large.
+    `rounding`: the share of its terms by which each entry is lowered, so that rounding makes none too large.
     """
     if not isinstance(dissimilarity, SquaredEuclidean):
         values = dissimilarity.pairwise(x, y)
@@ -263,12 +268,12 @@ def priced(dissimilarity, x, y, price, rounding=0.0):
 
 
 def rounding_of(rows):
-    """The share of |x|^2 + |y|^2 + |p| by which rounding may raise an entry of `priced`, that of the rows included."""
+    """The share of |x|^2 + |y|^2 + |p| by which rounding, including that of the rows, may raise an entry of `priced`."""
     return (2 * rows.shape[1] + 12) * float(np.finfo(rows.dtype).eps)
 
 
 def on_all_cores(function, tasks):
-    """`function` of every task, in their order."""
+    """`function(task)` for all tasks, in order."""
     with threadpool_limits(1), ThreadPoolExecutor(cpu_count()) as pool:  # no sum depends on the number of threads
         return list(pool.map(function, tasks))
 
@@ -294,12 +299,12 @@ def _network_simplex(network, sources, targets, potentials):
 def _flow(network, sources, targets, potentials):
     """(source, target, units, cost, source potentials, target potentials) of the cheapest flow on these arcs.
 
-    POT reads once which array libraries there are: what is switched off for its import here is off in the user's code too.
+    POT checks once which array libraries exist: a library hidden during its import stays hidden in the user's code too.
     """
     try:
-        # `ot.emd` drops `potentials_init` on sparse problems in 0.9.7: the warm start is open only here.
+        # In 0.9.7 `ot.emd` drops `potentials_init` on sparse problems: only this function has the warm start.
         from ot.lp.emd_wrap import emd_c_sparse
-    except ImportError:  # another version of POT: its public function, on all pairs
+    except ImportError:  # another version of POT: use its public function, on all pairs
         return _flow_on_all_pairs(network)
     arcs, costs = (side.astype(np.uint64) for side in (sources, targets)), network.costs(sources, targets)
     source, target, units, cost, u, v, code = emd_c_sparse(
@@ -316,7 +321,7 @@ def _flow_on_all_pairs(network):
 
     pairs = np.indices((len(network.supply), len(network.demand)))
     costs = network.costs(*(side.ravel() for side in pairs)).reshape(pairs.shape[1:])
-    if network.slack:  # which is for units that need no member
+    if network.slack:  # the dummy serves units that need no member
         costs[~network.optional, -1] = costs.max() * costs.size
     plan, log = ot.emd(network.supply, network.demand, costs, MOST_STEPS, log=True)
     if log["warning"]:

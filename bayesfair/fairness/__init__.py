@@ -1,4 +1,4 @@
-"""Groups of observations and the fairness of a clustering, each measure defined once."""
+"""Groups of rows and the fairness of a clustering, with each measure defined once."""
 
 from bayesfair.fairness.balanced import balance_constraint
 from bayesfair.fairness.distances import distance_report

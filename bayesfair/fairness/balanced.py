@@ -1,9 +1,9 @@
-"""When is a clustering of people, with no fairlets, balanced? The spaces S of labellings (DESIGN.md, section 2.6).
+"""The spaces S of balanced labellings without fairlets: which clusterings of rows are balanced (DESIGN.md, section 2.6).
 
-A constraint looks at how many members of every group each cluster holds, and at nothing else: `counts` (..., K, J), as
-`group_masses` has them. `BoundedSizes` adds bounds on how many members that are in all. Where several attributes are each to be
-balanced on their own, the J groups are their crossings and an attribute's counts are sums over them. Arrays are NumPy's or, in
-compiled programs, JAX's.
+A constraint depends only on the numbers of members of every group in each cluster: `counts` (..., K, J), as in
+`group_masses`. `BoundedSizes` adds bounds on the members in all. If several attributes are balanced on their own, the J
+groups are their crossings and an attribute's counts are sums over them. Arrays are NumPy's or, in compiled programs,
+JAX's.
 """
 
 from typing import Any, Literal, NamedTuple
@@ -18,17 +18,17 @@ from bayesfair.fairness.bounded_sizes import BoundedSizes, balance_of, bounded, 
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import masses_of_attributes
 
-MARGIN = 1e-5  # of a person, by which a rounded programme stays inside strict inequalities
-WIDEST = 8  # persons, between a count and what is wanted, where the nearest counts are looked for first
+MARGIN = 1e-5  # in rows: keeps a rounded programme inside strict inequalities
+WIDEST = 8  # in rows: distance from the wanted counts that is searched first
 RUNGS = 0.9, 0.8, 0.6, 0.4, 0.2  # of the data's own Balance
-NODES = 20_000  # of the branch and bound: a bound on its work that no clock decides
+NODES = 20_000  # limit of the branch and bound, independent of the clock
 
 
 class WithinOnePerson(NamedTuple):
-    """Exact balance, as near as whole people allow: |n_gk - (N_g / N) n_k| < 1 for every group g and cluster k.
+    """Exact balance, as near as whole rows allow: |n_gk - (N_g / N) n_k| < 1 for every group g and cluster k.
 
-    sizes: N_g of the groups of all attributes. incidence: which of the J crossed groups each of them holds, None where
-    they are these.
+    sizes: N_g of the groups of all attributes. incidence: which of the J crossed groups each of them holds, None if
+    they are the same.
     """
 
     sizes: Int[Any, " groups"]
@@ -38,8 +38,8 @@ class WithinOnePerson(NamedTuple):
     def satisfied(self, counts) -> Bool[Any, "... clusters"]:
         """Which clusters are balanced, and not empty.
 
-        In whole numbers, |N n_gk - N_g n_k| < N. In 32 bits these products wrap around for more than 46,341 people, and
-        agree with the truth up to a multiple of 2^32: the same inequality, in float32 with room to spare, tells which.
+        In whole numbers, |N n_gk - N_g n_k| < N. In 32 bits these products wrap around above 46,341 rows, and are right
+        up to a multiple of 2^32. The same inequality in float32, precise enough for this, decides which multiple.
         """
         xp = namespace(counts)
         held, size = _held(counts, self.incidence), counts.sum(-1, keepdims=True)
@@ -48,7 +48,7 @@ class WithinOnePerson(NamedTuple):
         return ((excess < self.n_obs) & (excess > -self.n_obs) & near).all(-1) & (counts.sum(-1) > 0)
 
     def rows(self) -> tuple[Float[ndarray, "rows cells"], float]:
-        """(A, b): a cluster with counts n is balanced where A n <= b, for whole numbers n."""
+        """(A, b): a cluster with counts n is balanced if A n <= b, for whole numbers n."""
         deviation = _dense(self.incidence, len(self.sizes)) - (self.sizes / self.n_obs)[:, None]
         return np.concatenate([deviation, -deviation]), 1 - max(1 / self.n_obs, MARGIN)
 
@@ -59,7 +59,7 @@ class WithinOnePerson(NamedTuple):
 class AtLeastBalanced(NamedTuple):
     """Every cluster's Balance, FMC eq. (3), is at least `min_balance`: n_gk >= min_balance n_hk for groups g, h.
 
-    attribute: of every group; pairs g, h are of one. needed: the least count beside one of 0, 1, ..., N.
+    attribute: of every group; pairs g, h are of one attribute. needed: the least count beside a count of 0, 1, ..., N.
     """
 
     incidence: Int[Any, "groups cells"] | None
@@ -76,7 +76,7 @@ class AtLeastBalanced(NamedTuple):
         return (held >= self.needed[largest]).all(-1) & (counts.sum(-1) > 0)
 
     def rows(self) -> tuple[Float[ndarray, "rows cells"], float]:
-        """(A, b): a cluster with counts n is balanced where A n <= b."""
+        """(A, b): a cluster with counts n is balanced if A n <= b."""
         pairs = np.argwhere((self.attribute[:, None] == self.attribute) & ~np.eye(len(self.attribute), dtype=bool))
         incidence = _dense(self.incidence, len(self.attribute))
         return self.min_balance * incidence[pairs[:, 0]] - incidence[pairs[:, 1]], 0.0
@@ -102,7 +102,7 @@ def exactly(constraint: BalanceConstraint, sizes):
 
 
 def tighter(constraint: BalanceConstraint, sizes) -> list[BalanceConstraint]:
-    """The RUNGS of the data's own Balance that are above the one asked for, tightest first; none above exact balance."""
+    """The RUNGS of the data's own Balance above the one asked for, tightest first; none above exact balance."""
     if isinstance(constraint, BoundedSizes):
         return [constraint._replace(balance=one) for one in tighter(constraint.balance, sizes)]
     if isinstance(constraint, WithinOnePerson):
@@ -211,7 +211,7 @@ def _constraint(groups, min_balance):
 
 
 def _least_beside(min_balance, n_obs):
-    """What a group needs beside 0, 1, ..., n_obs of another. A ratio of two counts is rounded: 1e-12 forgives that."""
+    """The least count beside 0, 1, ..., n_obs of another group. The ratio of two counts is rounded: 1e-12 allows for that."""
     return np.ceil(min_balance * (1 - 1e-12) * np.arange(n_obs + 1)).astype(np.int32)
 
 
@@ -237,7 +237,9 @@ def nearest_counts(constraint: BalanceConstraint, sizes, wanted: Float[ndarray, 
     ValueError: S is empty, with the largest `min_balance` for which it is not, or the nearest sizes.
     """
     n_clusters = len(wanted)
-    check_integer("n_clusters", n_clusters, maximum=int(np.sum(sizes)), remedy="Ask for fewer clusters than people.")
+    check_integer(
+        "n_clusters", n_clusters, maximum=int(np.sum(sizes)), remedy="Ask for at most as many clusters as rows."
+    )
     for room in (0, widest, np.sum(sizes)):
         counts = _solved(constraint, sizes, wanted, room)
         if counts is not None:
@@ -246,10 +248,10 @@ def nearest_counts(constraint: BalanceConstraint, sizes, wanted: Float[ndarray, 
 
 
 def _solved(constraint, sizes, wanted, room, margin=0.0):
-    """Counts in S, those wanted rounded up or down and then up to `room` more or less, None where there are none.
+    """Counts in S: the wanted ones rounded up or down, then up to `room` more or less; None without a solution.
 
-    The unknowns are which are rounded up, and how many more and fewer there are. `margin`: by how much inequalities are
-    tightened, against what the solver tolerates.
+    The unknowns are which are rounded up, and how many more and fewer there are. `margin`: how much inequalities are
+    tightened, against the solver's tolerance.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import eye_array, hstack
@@ -274,9 +276,9 @@ def _solved(constraint, sizes, wanted, room, margin=0.0):
 
 
 def _space(constraint, sizes, n_clusters, margin=0.0):
-    """(rows, least, most): counts (K J,) are in S where rows @ counts is between the two.
+    """(rows, least, most): counts (K J,) are in S if rows @ counts is between the two.
 
-    Rows are the balance of every cluster, that everybody is somewhere, and the sizes of clusters.
+    Rows are the balance of every cluster, the total of every group, and the sizes of clusters.
     """
     from scipy.sparse import csr_array, eye_array, kron, vstack
 
@@ -291,9 +293,9 @@ def _space(constraint, sizes, n_clusters, margin=0.0):
 
 
 def nearest_bounds(constraint: BoundedSizes, sizes, n_clusters, margin=0.0):
-    """The constraint with the nearest sizes (in the sum of differences) that a balanced labelling has.
+    """The constraint with the nearest sizes (in the sum of differences) that balanced labels can have.
 
-    None where the solver finds none. `margin`: as in `_solved`.
+    None if the solver finds none. `margin`: as in `_solved`.
     """
     from scipy.optimize import LinearConstraint, milp
     from scipy.sparse import block_array
@@ -325,7 +327,7 @@ def nearest_bounds(constraint: BoundedSizes, sizes, n_clusters, margin=0.0):
 
 
 def _why_no_such_sizes(constraint, sizes, n_clusters):
-    """The message where balanced labellings have other sizes."""
+    """The message if balanced labellings need other sizes."""
     asked, nearest = (in_words(one, sizes) for one in (constraint, nearest_bounds(constraint, sizes, n_clusters)))
     rule = f"leave a labelling of these {np.sum(sizes)} rows into {n_clusters} clusters in which {constraint.balance.said()}"
     remedy = f"The nearest that do: {nearest}." if nearest else "Ask for looser bounds."
@@ -333,10 +335,10 @@ def _why_no_such_sizes(constraint, sizes, n_clusters):
 
 
 def _why_empty(constraint, sizes, n_clusters):
-    """The message where no labelling is balanced."""
+    """The message if no labelling is balanced."""
     if isinstance(constraint, BoundedSizes):
         return _why_no_such_sizes(constraint, sizes, n_clusters)
-    rule = f"leave a labelling of these people into {n_clusters} clusters"
+    rule = f"leave a labelling of these rows into {n_clusters} clusters"
     if isinstance(constraint, WithinOnePerson):
         remedy = "Cross the attributes (crossed=True), pass a number, or ask for fewer clusters."
         return message("min_balance", rule, '"exact"', remedy)

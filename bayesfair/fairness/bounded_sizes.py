@@ -1,4 +1,4 @@
-"""Bounds on the sizes of clusters, beside balance: how many rows they have, whatever these weigh (DESIGN.md, section 2.6)."""
+"""Bounds on the sizes of clusters beside balance: numbers of rows, whatever their weights (DESIGN.md, section 2.6)."""
 
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ class BoundedSizes(NamedTuple):
 
 
 def balance_of(constraint):
-    """What a constraint says of balance alone."""
+    """The balance in a constraint, without bounds on sizes."""
     return constraint.balance if isinstance(constraint, BoundedSizes) else constraint
 
 
@@ -44,7 +44,7 @@ def within(constraint, clusters):
 
 
 def bounded(constraint, n_clusters, n_obs, size_min=None, size_max=None):
-    """A constraint with bounds on the sizes of clusters, as it is where there are none."""
+    """A constraint with bounds on the sizes of clusters; unchanged without bounds."""
     if size_min is None and size_max is None:
         return constraint
     least = _checked_bound("size_min", 1 if size_min is None else size_min, n_clusters)
@@ -70,7 +70,7 @@ def _plain(bound):
 
 
 def in_words(constraint, sizes):
-    """The bounds that say anything, as they would be passed."""
+    """The bounds that matter, as one would pass them."""
     if constraint is None:
         return ""
     told = {"size_min": (constraint.least, 1), "size_max": (constraint.most, np.sum(sizes))}

@@ -1,8 +1,8 @@
-"""Who is short of what in every cluster, and which counts are beyond what drawing by lot would give.
+"""Which groups are short of rows in which cluster, and which counts are beyond chance.
 
-If people were dealt to clusters of these sizes by lot, the members of a group in a cluster would have a hypergeometric law.
-Its tails are exact. Where many counts are looked at, the tail left out of each is divided by their number (Bonferroni), so that
-all counts together are inside their ranges with at least the probability asked for.
+If rows were dealt to clusters of these sizes by lot, the members of a group in a cluster would have a hypergeometric
+law. Its tails are exact. With many counts, the tail left out of each is divided by their number (Bonferroni), so that
+all counts together are inside their ranges with at least the stated probability.
 """
 
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ def representation(assignment, clusters, attributes: Mapping[str, Groups], level
 
 
 def _different(counts):
-    """How many counts say something of their own: of two groups, or of two clusters, one tells the other."""
+    """The number of independent counts: with two groups, or two clusters, one determines the other."""
     n_clusters, n_groups = counts.shape
     return (n_clusters if n_clusters > 2 else 1) * (n_groups if n_groups > 2 else 1)
 
@@ -56,9 +56,9 @@ def _cell(counts, k, g, looks, level):
 
 
 def by_lot(count, total, group, size, tail):
-    """(low, high, two-sided p-value) of a count of a `group` in a cluster whose `size` people are drawn by lot from `total`.
+    """(low, high, two-sided p-value) of a count of a `group` in a cluster whose `size` rows are drawn by lot from `total`.
 
-    `low` and `high` are the ends of the counts at which neither tail is `tail` or less; the p-value is twice the lesser tail.
+    `low` and `high` bound the counts with both tails above `tail`; the p-value is twice the smaller tail.
     """
     from scipy.stats import hypergeom
 

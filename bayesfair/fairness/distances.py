@@ -60,7 +60,7 @@ def distance_report(
     if centers is not None:
         centers, wanted = np.asarray(centers, np.float64), (len(clusters), X.shape[1])
         if centers.shape != wanted:
-            remedy = "Leave out the centres of clusters that nobody is in, or `centers`, for the means."
+            remedy = "Leave out the centres of empty clusters, or leave out `centers` to use the means."
             raise ValueError(message("centers", f"have the shape {wanted}", f"shape {centers.shape}", remedy))
     columns = distance_columns(X, assignment, len(clusters), centers)
     table = pd.DataFrame(columns, index=pd.Index(clusters, name="cluster"))
@@ -84,14 +84,14 @@ def distance_columns(X, assignment, n_clusters, centers=None) -> dict[str, np.nd
 
 
 def distances_of_all(table) -> dict[str, float]:
-    """The same of the whole clustering."""
+    """The same columns for the whole clustering."""
     size, within = table["size"], table["within_ss"].sum()
     variance = (size * table["distance_variance"].fillna(0)).sum() / size.sum()
     return dict(zip(OF_ALL, map(float, (within, np.sqrt(within / size.sum()), table["max_distance"].max(), variance))))
 
 
 def _distances(X, weight, center):
-    """(size, sum of squares, root of their mean, largest distance, variance of the squares) of the rows that have weight."""
+    """(size, sum of squares, root of their mean, largest distance, variance of squares) of the rows with positive weight."""
     member = weight > 0
     if not member.any():
         return 0.0, 0.0, np.nan, np.nan, np.nan

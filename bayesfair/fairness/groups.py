@@ -1,4 +1,4 @@
-"""Groups: one integer code per observation from one or several sensitive columns of any kind."""
+"""Groups: one integer code per row, from one or several sensitive columns of any kind."""
 
 import unicodedata
 from collections import Counter
@@ -175,7 +175,7 @@ def merge_small_groups(sensitive: ArrayLike | Groups, min_group_size: int, *, na
         raise ValueError(message("min_group_size", rule, f"groups {sizes_by_name}", remedy))
     merged = {groups.names[at] for at in order[:n_merged]}
     if name in set(groups.names) - merged:
-        rule, remedy = "not be the name of a group that stays", "Choose another name."
+        rule, remedy = "not be the name of a group that is kept", "Choose another name."
         raise ValueError(message("merged_group_name", rule, repr(name), remedy))
     names = (*(group for group in groups.names if group not in merged), name)
     code = [len(names) - 1 if group in merged else names.index(group) for group in groups.names]
@@ -213,12 +213,13 @@ def target_proportions(sensitive: ArrayLike | Groups, *, sample_weight: ArrayLik
 
 
 def encode_values(column, argument):
-    """Code (N,) int32 of each value of a column among its sorted distinct values, and those; missing or unhashable: refused.
+    """Codes (N,) int32 of a column's values among its sorted distinct values, and those values.
 
-    column: a NumPy array (N,), a narwhals Series, or a list, the only one of which every value is looked at in Python.
+    Missing and unhashable values raise errors. column: a NumPy array (N,), a narwhals Series, or a list; only of a list
+    does Python look at every value.
     """
     if len(column) == 0:
-        rule, remedy = "hold at least one observation", "Check the filter that made it."
+        rule, remedy = "hold at least one row", "Check the filter that made it."
         raise ValueError(message(argument, rule, "none", remedy))
     try:
         code, distinct = _factorize(column)
@@ -235,13 +236,13 @@ def encode_values(column, argument):
 
 
 def _warn_of_look_alikes(levels, argument):
-    """Of text that differs in blanks, case, invisible characters or Unicode forms alone."""
+    """Warn of text that differs only in blanks, case, invisible characters or Unicode forms."""
     seen = {}
     for level in levels:
         if isinstance(level, str) and seen.setdefault(_as_seen(level), level) != level:
             pair = f"{seen[_as_seen(level)]!a} and {level!a}"
             tell(
-                f"`{argument}` has groups that look alike: {pair}. If they are one group, write its values in one way first."
+                f"`{argument}` has groups that look alike: {pair}. If they are one group, spell its values in one way first."
             )
             return
 
@@ -252,7 +253,7 @@ def _as_seen(text):
 
 
 def _factorize(column):
-    """(which of the distinct values each is (N,), the distinct ones as Python values, a missing one among them)."""
+    """(index (N,) of each value among the distinct ones, the distinct ones as Python values, including a missing one)."""
     if isinstance(column, np.ndarray) and column.dtype.kind in "biufUSmM":
         return _factorize_array(column)
     native = nw.to_native(column, pass_through=True)
@@ -273,7 +274,7 @@ def _factorize(column):
 
 
 def _factorize_array(array):
-    """`_factorize` of NumPy's own types, block by block: sorting all rows at once takes several times their memory."""
+    """`_factorize` for NumPy's own types, block by block: sorting all rows at once takes several times their memory."""
     places, code = {}, np.empty(len(array), np.int32)
     for block in row_blocks(len(array)):
         distinct, within = np.unique(array[block], return_inverse=True)
@@ -283,7 +284,7 @@ def _factorize_array(array):
 
 
 def _factorize_series(series):
-    """`_factorize` of any other library's column; of one with missing values, those alone."""
+    """`_factorize` for any other library's column; if values are missing, it returns those alone."""
     if series.dtype in (nw.Categorical, nw.Enum):
         series = series.cast(nw.String)
     values = series.unique(maintain_order=True).to_list()
@@ -310,12 +311,12 @@ def _columns(table, argument):
 
 
 def _array_columns(array, argument):
-    rule = "be a column or a table with one row per observation"
+    rule = "be a column or a table with one entry per row of X"
     if array.ndim == 0:
         remedy = "Pass the columns themselves, e.g. table['sex'], not their name; collect a lazy table first."
         raise TypeError(message(argument, rule, repr(array.item()), remedy))
     if array.ndim > 2:
-        remedy = "Flatten the further axes into columns."
+        remedy = "Flatten the other axes into columns."
         raise ValueError(message(argument, rule, f"an array of shape {array.shape}", remedy))
     columns = array[:, None] if array.ndim == 1 else array
     return [column.tolist() if np.ma.isMaskedArray(column) else column for column in columns.T]
@@ -329,7 +330,7 @@ def _values(column):
 
 
 def _cross(columns):
-    """Code and levels of the combinations that occur of columns, each of which has a code and levels; one is as it is."""
+    """Code and levels of the occurring combinations of columns with codes and levels; a single column stays as it is."""
     code, levels = columns[0]
     if len(columns) == 1:
         return code, levels
@@ -341,18 +342,18 @@ def _cross(columns):
 
 
 def _is_nested(rows):
-    """Whether a list is a table written as equally long lists; tuples are values already."""
+    """Is a list a table, written as equally long lists? Tuples are values."""
     return len(rows) > 0 and all(isinstance(row, list) for row in rows) and len(set(map(len, rows))) == 1
 
 
 def groups_for_fit(
     sensitive_features, n_obs, *, min_group_size=None, merged_group_name="other", crossed=True, rows=None, X=None
 ):
-    """The groups of an estimator's `fit`; None warns and puts everyone in one group, a single group is refused.
+    """The groups of an estimator's `fit`. None warns and makes one group of all rows; a single group is an error.
 
-    `min_group_size`, `merged_group_name`: as in `merge_small_groups`; None merges nothing. `crossed`: false where every
-    column is an attribute of its own (`Groups.attributes`); small groups are then merged within each. `rows`: a mask of those
-    that count (N,); the groups are theirs. `X`: the checked table, for a warning of columns that follow from the groups.
+    `min_group_size`, `merged_group_name`: as in `merge_small_groups`; None merges nothing. `crossed`: false if every
+    column is an attribute of its own (`Groups.attributes`); small groups are then merged within each. `rows` (N,): a
+    mask of the rows to use. `X`: the checked table, for a warning of columns that follow from the groups.
     """
     if sensitive_features is None:
         tell(
@@ -378,8 +379,8 @@ def groups_for_fit(
 def _warn_of_followers(X, groups):
     """Warn of columns of a checked table that have one value in every group.
 
-    Such a column is the sensitive one itself, or another name of it. Where most groups are of a single row every column is
-    like that, and nothing is told.
+    Such a column is the sensitive one itself, or a copy of it. If most groups have a single row every column is like
+    that, and there is no warning.
     """
     n_obs, n_groups = len(groups.code), len(groups.names)
     if 2 * n_groups > n_obs:
@@ -389,12 +390,12 @@ def _warn_of_followers(X, groups):
     followers = [name for name, values in _named_columns(X) if _follows(values, first, groups.code)]
     if followers:
         which = ", ".join(map(repr, followers))
-        what = f"Column {which} of `X` follows from `sensitive_features`: every group has one value there"
-        tell(f"{what}. Remedy: drop it from the features, which otherwise draw the groups apart.")
+        what = f"Column {which} of `X` follows from `sensitive_features`: it has one value in every group"
+        tell(f"{what}. Remedy: drop it from the features, as it separates the groups.")
 
 
 def _named_columns(X):
-    """(name, or position where there are none, values (N,)) of a table's columns."""
+    """(name, or position without names, values (N,)) of a table's columns."""
     frame = nw.from_native(X, pass_through=True)
     if isinstance(frame, nw.DataFrame):
         return [(name, series.to_numpy()) for name, series in zip(frame.columns, frame.iter_columns())]
@@ -402,7 +403,7 @@ def _named_columns(X):
 
 
 def _follows(values, first, code):
-    """Has a column one value in each group, and not the same in all? A few rows tell of most columns that it has not."""
+    """Has a column one value in each group, but not the same one in all? For most columns a few rows suffice to deny it."""
     of_group = values[first]
     few = slice(BLOCK // 16)
     return bool(
@@ -452,7 +453,7 @@ def encode_columns(sensitive_features):
 
 
 def _is_missing(value):
-    """None, NaN, NaT or pandas.NA, also inside a tuple. pandas.NA is known by its type's name: `NA != NA` is NA."""
+    """Is a value None, NaN, NaT or pandas.NA, also inside a tuple? pandas.NA is known by its type's name: `NA != NA` is NA."""
     if isinstance(value, tuple):
         return any(map(_is_missing, value))
     return value is None or type(value).__name__ == "NAType" or bool(value != value)
@@ -462,11 +463,11 @@ def _refuse_missing(values, argument):
     missing = [row for row, value in enumerate(values) if _is_missing(value)]
     got = f"{values[missing[0]]!r} at row {missing[0]} (rows with a missing value: {len(missing)})"
     remedy = "Give missing values a name of their own, e.g. .fillna('unknown'), or drop those rows everywhere."
-    raise ValueError(message(argument, "have a value for every observation", got, remedy))
+    raise ValueError(message(argument, "have a value in every row", got, remedy))
 
 
 def _sort_key(value):
-    """A total order over any hashable values: numbers by size, then all else as text, tuples element by element."""
+    """A total order over hashable values: numbers by size, then all else as text, tuples element by element."""
     if isinstance(value, tuple):
         return 2, tuple(map(_sort_key, value))
     return (0, value) if isinstance(value, Real) else (1, str(value), type(value).__name__)

@@ -15,7 +15,7 @@ from bayesfair._arrays import cell_masses, namespace
 from bayesfair._check import check_in_memory, check_same_index, check_same_length, check_weights, message
 from bayesfair.fairness.groups import Groups, encode_groups, encode_values, target_proportions
 
-_ROW_SUM_TOLERANCE = 1e-5  # a softmax over a thousand clusters in float32 stays within it
+_ROW_SUM_TOLERANCE = 1e-5  # a float32 softmax over a thousand clusters stays within it
 
 
 def balance(
@@ -143,7 +143,7 @@ def additive_gap(
 
 
 def _gaps(labels_or_soft, sensitive, sample_weight):
-    """`cluster_gap` of every cluster; ValueError where a group has no weight, of which there are no shares."""
+    """`cluster_gap` of every cluster; raises a ValueError if a group has no weight, and so no shares."""
     groups = encode_groups(sensitive, argument="sensitive")
     masses = group_masses(labels_or_soft, sensitive, sample_weight=sample_weight)
     without = [name for name, mass in zip(groups.names, masses.sum(0)) if mass == 0]
@@ -263,9 +263,9 @@ def _balances(masses):
 
 
 def persons_off(masses: np.ndarray) -> np.ndarray:
-    """|n_gk - (N_g / N) n_k|, how many persons each count is from the group's share of the cluster, (..., K, J).
+    """|n_gk - (N_g / N) n_k| (..., K, J): how many rows each count is from the group's share of the cluster.
 
-    Below 1 everywhere where a clustering is as balanced as whole people can be.
+    Below 1 everywhere if a clustering is as balanced as whole rows can be.
     """
     ideal = masses.sum(axis=-1, keepdims=True) * (
         masses.sum(axis=-2, keepdims=True) / masses.sum((-2, -1), keepdims=True)
@@ -274,9 +274,9 @@ def persons_off(masses: np.ndarray) -> np.ndarray:
 
 
 def masses_of_attributes(masses, groups: Groups | None):
-    """The masses (..., K, J) summed over the groups of every attribute, a list.
+    """The masses (..., K, J) summed over the groups of every attribute, as a list.
 
-    Those of the J groups where these are balanced themselves.
+    The masses themselves if the J groups are balanced themselves.
     """
     if groups is None or not groups.attributes:
         return [masses]
@@ -312,7 +312,7 @@ def cluster_gap(masses: np.ndarray) -> np.ndarray:
 def gaps_of_shares(share, corner=0.0):
     """`cluster_gap` of the shares (..., K, J) of the groups that the clusters hold, in NumPy and JAX alike.
 
-    corner: where it is not 0, |x| is sqrt(x^2 + corner), which has a gradient everywhere.
+    corner: if not 0, |x| becomes sqrt(x^2 + corner), which has a gradient everywhere.
     """
     first, second = np.triu_indices(share.shape[-1], k=1)
     xp = namespace(share)
@@ -359,7 +359,7 @@ def encode_assignment(labels_or_soft):
     if array.ndim == 2:
         return _check_soft(array), list(range(array.shape[1]))
     if array.ndim != 1:
-        rule = "be one label per observation, or soft assignments (N, K)"
+        rule = "be one label per row, or soft assignments (N, K)"
         raise ValueError(message("labels", rule, f"{array.ndim} dimensions", "Pass est.labels_ or predict_proba(X)."))
     if array.dtype.kind in "iu" and array.size:
         return _encode_integers(array)
@@ -367,7 +367,7 @@ def encode_assignment(labels_or_soft):
 
 
 def _encode_integers(labels):
-    """Without sorting them, where they are as close together as labels of clusters are."""
+    """Codes without sorting, for labels that are as dense as those of clusters."""
     lowest = int(labels.min())
     if int(labels.max()) - lowest >= len(labels):
         levels, code = np.unique(labels, return_inverse=True)
@@ -381,7 +381,7 @@ def _encode_integers(labels):
 def check_target(target, groups, masses=None, *, argument="target"):
     """`target` as J proportions that sum to one, (J,), in the order of `groups.names`.
 
-    None is that of their `masses` (J,), or of their sizes.
+    None gives the shares of their `masses` (J,), or of their sizes.
     """
     if target is None:
         return target_proportions(groups) if masses is None else masses / masses.sum()

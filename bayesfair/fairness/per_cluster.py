@@ -1,4 +1,4 @@
-"""The table people look at first: every cluster with its size, its groups and how fair it is."""
+"""The table to look at first: every cluster with its size, its groups and how fair it is."""
 
 from collections.abc import Mapping
 

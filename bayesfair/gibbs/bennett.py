@@ -6,14 +6,16 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit
 
-OVERLAP = 8.0  # of the dissipation both ways, in nats: with more of it the few works at hand need not overlap
+OVERLAP = 8.0  # dissipation both ways, in nats, above which a few works need not overlap
 LARGEST_SE = 1.0
-WIDTH = 2.0  # of intervals, in standard errors
+WIDTH = 2.0  # half-width of intervals, in standard errors
 
 
 class LogRatio(NamedTuple):
-    """log of a ratio of masses: Bennett's estimate and its standard error where the works overlap (else NaN), and an interval:
-    two standard errors, or the bounds by the second law where there is no estimate."""
+    """Log of a ratio of masses: Bennett's estimate with its standard error (NaN unless works overlap), and an interval.
+
+    The interval is two standard errors wide each way, or the second law's bounds if there is no estimate.
+    """
 
     estimate: float
     se: float
@@ -30,7 +32,7 @@ ITSELF = LogRatio(0.0, 0.0, 0.0, 0.0)
 
 
 def relative(ratio: LogRatio, reference: LogRatio) -> LogRatio:
-    """log mass(b) / mass(c) from those of b and of c over one and the same mode."""
+    """log mass(b) / mass(c), from the log ratios of b and of c to the same mode."""
     estimate, se = ratio.estimate - reference.estimate, np.hypot(ratio.se, reference.se)
     if np.isfinite(estimate):
         return LogRatio(estimate, se, estimate - WIDTH * se, estimate + WIDTH * se)
@@ -38,8 +40,10 @@ def relative(ratio: LogRatio, reference: LogRatio) -> LogRatio:
 
 
 def both(ratio: LogRatio, other: LogRatio) -> LogRatio:
-    """What two accounts of one ratio say together: the better estimate, or the tighter bounds; bounds that contradict each
-    other by chance are both let go."""
+    """Combine two results for one ratio: the better estimate, or the tighter bounds.
+
+    Bounds that contradict each other by chance are both dropped.
+    """
     known = [one for one in (ratio, other) if one.known]
     if known:
         return min(known, key=lambda one: one.se)
@@ -50,9 +54,9 @@ def both(ratio: LogRatio, other: LogRatio) -> LogRatio:
 def log_mass_ratio(forward, backward) -> LogRatio:
     """log mass(b) / mass(a) from logs of exp(w) |dT| of jumps from a to b (n,) and from b to a (m,), -inf where refused.
 
-    By Jensen's inequality the mean work forward is at most the log ratio, which is at most minus the mean work backward, each
-    among jumps that were not refused and for the parts of the modes that they connect; the shares refused turn these into the
-    ratio of the modes. The bounds are taken two standard errors outward.
+    By Jensen's inequality the mean work forward is at most the log ratio, which is at most minus the mean work
+    backward. Both hold among jumps that were not refused, for the parts of the modes that they connect; the shares
+    refused turn these into the ratio of the modes. The bounds are two standard errors wider.
     """
     forward, backward = (np.asarray(part, float) for part in (forward, backward))
     made = [part[np.isfinite(part)] for part in (forward, backward)]

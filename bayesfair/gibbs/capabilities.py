@@ -1,6 +1,7 @@
-"""What moves ask of a target beyond the protocol (`target.py`): three capabilities.
+"""Three capabilities that moves need beyond the protocol (`target.py`).
 
-A target inherits those whose moves it takes, and writes what has no body here. `HasUnits` is part of both others.
+A target inherits those whose moves it uses and defines the methods without a body here. `HasUnits` is part of both
+others.
 """
 
 import jax.numpy as jnp
@@ -36,41 +37,41 @@ class HasUnits:
     clusters_are_independent = False
 
     def units_of(self, state) -> Units:
-        """The units of an opened state."""
+        """Units of an opened state."""
         raise NotImplementedError
 
     def total_loss(self, losses) -> Float[ArrayLike, ""]:
-        """The loss of the observations, of which lambda is the inverse temperature."""
+        """The loss of the rows; lambda is its inverse temperature."""
         raise NotImplementedError
 
     def of_dispersion(self, inverse_dispersion):
-        """The inverse temperatures of lambda = 1 / (2 sigma^2), sigma the within-cluster standard deviation."""
+        """Inverse temperatures for lambda = 1 / (2 sigma^2), with sigma the within-cluster standard deviation."""
         raise NotImplementedError
 
     def dispersion_of(self, lambdas) -> Float[Array, ""]:
-        """The lambda of which these are the inverse temperatures."""
+        """The lambda that gives these inverse temperatures."""
         raise NotImplementedError
 
     def with_dispersion(self, lambdas, inverse_dispersion):
-        """The inverse temperatures after lambda has been drawn anew."""
+        """The inverse temperatures after lambda was drawn."""
         return self.of_dispersion(inverse_dispersion)
 
     def path_moves(self) -> tuple:
-        """Moves given centres that a jump between modes makes at every step of its path; () where there is no such path."""
+        """Moves given centres that a jump between modes makes at each step of its path; () if it has no such path."""
         return ()
 
     @property
     def degrees(self) -> float:
         """Power of lambda in the normaliser of exp(-lambda loss), N d / h for a loss of degree h (Rigon et al. 2023).
 
-        Exact for homogeneous losses, to second order for the other Bregman divergences (see `BregmanLoss`). Either way it
-        is part of the target as lambda^(N d / h), which the conjugate step samples exactly. N is the sum of the weights, and d
-        counts the dimensions that the rows span.
+        Exact for homogeneous losses, to second order for the other Bregman divergences (see `BregmanLoss`). Either way
+        the target contains lambda^(N d / h), which the conjugate step samples exactly. N is the sum of the weights; d
+        is the number of dimensions that the rows span.
         """
         return self.n_numbers / self.loss.degree
 
     def log_law_of(self, inverse_dispersion) -> Float[Array, ""]:
-        """What p(z, lambda) has beside exp(-lambda loss): (a + N d / h - 1) log lambda - b lambda; 0 where lambda is fixed."""
+        """Log of p(z, lambda) exp(lambda loss): (a + N d / h - 1) log lambda - b lambda; 0 if lambda is fixed."""
         if self.prior is None:
             return jnp.zeros((), self.x.dtype)
         power = self.prior.shape + self.degrees - 1
@@ -109,31 +110,31 @@ class HasFairlets(HasUnits):
     clustering_moves_fairlets = False
 
     def opened(self, members: Int[Array, "fairlets slots"], x: Float[Array, "fairlets slots dim"]):
-        """`Fairlets` of these members, from their features, with the bounds of all fairlets."""
+        """`Fairlets` with these members and features, and the bounds of all fairlets."""
         raise NotImplementedError
 
     def fairlet(self, state) -> Int[Array, " obs"]:
-        """The fairlet of every row at a state between sweeps, in the smallest integer type that holds them all."""
+        """The fairlet of every row, at a state between sweeps, in the smallest integer type that holds it."""
         raise NotImplementedError
 
     def replace_slot(self, fairlets: Fairlets, slot: Int[Array, " fairlets"], incoming) -> Fairlets:
-        """The fairlets after member `incoming[i]` has taken place `slot[i]` of fairlet i."""
+        """The fairlets after member `incoming[i]` took slot `slot[i]` of fairlet i."""
         raise NotImplementedError
 
     def units(self, fairlets: Fairlets, cluster: Int[Array, " fairlets"]) -> Units:
-        """The units that fairlets are."""
+        """The fairlets as units."""
         raise NotImplementedError
 
     def fairlet_energies(self, state) -> Float[Array, " fairlets"]:
-        """-log p(B), a term for each fairlet, as far as the fairlet loss goes."""
+        """The fairlet loss's part of -log p(B), one term per fairlet."""
         raise NotImplementedError
 
     def swap_energies(self, state) -> Float[Array, " fairlets"]:
-        """What parallel swaps weigh: -log of the law of B at this state, a term for each fairlet."""
+        """Energies for parallel swaps: -log of the law of B at this state, one term per fairlet."""
         return self.fairlet_energies(state)
 
     def log_round_ratio(self, before, after) -> Float[Array, ""]:
-        """What the fairlets' own terms leave out of the log ratio of a whole round of swaps."""
+        """The part of the log ratio of a whole round of swaps that the fairlets' own terms omit."""
         return jnp.zeros((), self.x.dtype)
 
 

@@ -1,4 +1,4 @@
-"""What every clustering loss has to keep, tried on rows of a table: those that ship keep it, and yours can be checked."""
+"""The rules that every clustering loss must keep, checked on rows of a table, for the package's losses and for yours."""
 
 import copy
 from dataclasses import fields
@@ -13,12 +13,12 @@ from bayesfair._check import check_features, check_integer, generator_of, messag
 from bayesfair.gibbs.losses import Loss, Units, cluster_means
 
 FEWEST_ROWS, MOST_ROWS, MOVES, DRAWS = 8, 24, 40, 4_000
-EXACT, SINGLE = 1e-8, 1e-3  # of the whole loss: what rounding may change in float64, and what float32 may lose
-SIGMAS = 5.0  # of a mean over the draws of centres: a sound loss fails once in a million comparisons
+EXACT, SINGLE = 1e-8, 1e-3  # relative to the whole loss: rounding allowed in float64, and the loss of digits in float32
+SIGMAS = 5.0  # for means over draws of centres: a correct loss fails once in a million comparisons
 
 
 class Trial(NamedTuple):
-    """A loss, a clustering of some rows, and functions of the loss that are compiled once."""
+    """A loss, a clustering of some rows, and compiled functions of the loss."""
 
     loss: Loss
     units: Units
@@ -89,10 +89,10 @@ def _require(holds, rule, got, remedy):
 
 
 def _require_same(values, expected, rule, remedy, *, scale=None, tolerance=EXACT):
-    """That two arrays agree, but for rounding; `scale`: of the sums that they come from."""
+    """Require that two arrays agree up to rounding; `scale`: of the sums that they come from."""
     values, expected = np.asarray(values, float), np.asarray(expected, float)
     scale = max(np.abs(expected).max() if scale is None else scale, np.finfo(np.float32).tiny)
-    off = np.abs(values - expected).max() / scale  # NaN where either is
+    off = np.abs(values - expected).max() / scale  # NaN if either is
     _require(off <= tolerance, rule, f"numbers that are off by {off:.2g} of {scale:.3g}", remedy)
 
 
@@ -102,14 +102,14 @@ def _as_the_sampler_sees_them(loss, rows):
 
 
 def compares_by_value(loss):
-    """Compiled samplers are shared between equal losses: unequal twins compile again, equal strangers give wrong numbers."""
+    """Equal losses share compiled samplers: an unequal copy compiles again, and different equal losses give wrong numbers."""
     seen = {field.name for field in fields(loss) if field.compare}
     hidden = {name for name in vars(loss) if not isinstance(getattr(type(loss), name, None), cached_property)} - seen
     remedy = "Make it a frozen dataclass (its dissimilarity too) with numbers, strings and tuples for fields."
-    _require(not hidden, "be equal by all that it holds", f"{sorted(hidden)}, which equality does not see", remedy)
+    _require(not hidden, "compare all that it holds", f"{sorted(hidden)}, which its equality ignores", remedy)
     twin = copy.deepcopy(loss)
     try:
-        same, why = twin == loss and hash(twin) == hash(loss), "a copy that is another loss"
+        same, why = twin == loss and hash(twin) == hash(loss), "a copy that is unequal"
     except (TypeError, ValueError) as error:  # of arrays
         same, why = False, str(error)
     _require(same, "be hashable and compare by value", why, remedy)
@@ -122,24 +122,24 @@ def tells_a_number_per_cluster(trial):
         remedy = "Use jax.numpy, and jnp.where instead of `if`."
         raise AssertionError(message("loss", "compile", str(error).split("\n")[0], remedy)) from error
     shape = f"shape {losses.shape} for {trial.n_clusters} clusters"
-    remedy = "Sum over the units of each: jax.ops.segment_sum(each, units.cluster, n_clusters)."
+    remedy = "Sum over the units of each cluster: jax.ops.segment_sum(each, units.cluster, n_clusters)."
     _require(losses.shape == (trial.n_clusters,), "return one number per cluster", shape, remedy)
     remedy = "Guard logarithms, roots and quotients with jnp.where, or let its dissimilarity refuse such X."
     _require(np.isfinite(losses).all(), "be finite on X", losses.tolist(), remedy)
-    remedy = "Pass rows that differ, or look for a difference that is always 0."
-    _require(losses.sum() > 0, "be above zero where rows differ", losses.tolist(), remedy)
+    remedy = "Pass distinct rows, or check for a difference that is always 0."
+    _require(losses.sum() > 0, "be above zero if rows differ", losses.tolist(), remedy)
     first = np.unique(trial.units.cluster, return_index=True)[1]
     alone = np.isin(np.arange(len(trial.units.weight)), first).astype(float)
     losses = trial.losses(weight=alone)
-    remedy = "Guard logarithms, roots and quotients of differences with jnp.where: here they are 0."
-    _require(np.isfinite(losses).all(), "be finite where a unit is alone", losses.tolist(), remedy)
+    remedy = "Guard logarithms, roots and quotients of differences, which are 0 here, with jnp.where."
+    _require(np.isfinite(losses).all(), "be finite if a unit is alone", losses.tolist(), remedy)
 
 
 def claims_are_true(trial):
     loss, before = trial.loss, trial.losses()
     center = trial.units.center
     if loss.degree is not None:
-        remedy = "Give it the h of L(s X) = s^h L(X), or None where there is no such power."
+        remedy = "Give it the h of L(s X) = s^h L(X), or None if there is no such power."
         _require(loss.degree > 0, "have a degree above zero, or None", loss.degree, remedy)
     if loss.homogeneous:
         rule = f"obey L(s X) = s^{loss.degree} L(X), as it is `homogeneous`"
@@ -155,7 +155,7 @@ def claims_are_true(trial):
 
 
 def _pays(loss, rows):
-    """What rows pay for anchors, and for a mean."""
+    """Costs of the rows with anchors, and with their mean."""
     D = loss.dissimilarity
     return np.stack([D.between(rows, np.roll(rows, 1, axis=0)), D.to_center(rows, rows.mean(0, keepdims=True))])
 
@@ -178,21 +178,21 @@ def has_a_dissimilarity_for_fairlets(trial):
 
 
 def _of_fairlets(D, rows, members, mask):
-    """D of all pairs of rows, and what fairlets pay as hubs: what stands in an empty slot means nothing."""
+    """D of all pairs of rows, and fairlets' costs as hubs; the content of an empty slot must not matter."""
     empty = jnp.where(mask[..., None], members, 0.0)
     return D.between(rows[:, None], rows[None]), D.hub(members, mask), D.hub(empty, mask)
 
 
 def counts_what_is_there(trial):
     units = trial.units
-    rule, remedy = "count units of weight zero for nothing", "Multiply what each unit pays by units.weight."
+    rule, remedy = "ignore units of weight zero", "Multiply each unit's cost by units.weight."
     lighter = np.where(np.arange(len(units.weight)) % 4 == 0, 0.0, units.weight)
     elsewhere = np.where(lighter == 0, (units.cluster + 1) % trial.n_clusters, units.cluster)
     moved = np.where(lighter[:, None] == 0, np.roll(units.center, 1, axis=0), units.center)
     expected = trial.losses(weight=lighter)
     _require_same(trial.losses(weight=lighter, cluster=elsewhere, center=moved), expected, rule, remedy)
     without_one = np.where(units.cluster == 0, 0.0, units.weight)
-    rule, remedy = "cost 0 where a cluster is empty", "Guard quotients by weight: jnp.where(weight > 0, ..., 0.0)."
+    rule, remedy = "cost 0 if a cluster is empty", "Guard quotients by weight: jnp.where(weight > 0, ..., 0.0)."
     empty = [trial.losses(weight=without_one)[0], trial.losses(cluster=np.maximum(units.cluster, 1))[0]]
     _require_same(empty, np.zeros(2), rule, remedy, scale=trial.losses().sum())
 
@@ -201,20 +201,20 @@ def is_a_sum_over_clusters(trial):
     before, units = trial.losses(), trial.units
     order = np.random.default_rng(0).permutation(len(units.weight))
     shuffled = trial.losses(center=units.center[order], weight=units.weight[order], cluster=units.cluster[order])
-    _require_same(shuffled, before, "not depend on the order of the units", "Sum over them; read no positions.")
+    _require_same(shuffled, before, "not depend on the order of the units", "Sum over units; do not use positions.")
     renumbered = trial.losses(cluster=(units.cluster + 1) % trial.n_clusters)
-    rule = "be one function of the units of each cluster, whatever the numbers of the clusters"
+    rule = "be the same function of its units for every cluster, whatever the cluster's number"
     _require_same(np.roll(renumbered, -1), before, rule, "Treat all clusters alike.")
     of_first = (units.cluster == 0)[:, None]
     others = trial.losses(center=np.where(of_first, np.roll(units.center, 1, axis=0), units.center))
-    rule, remedy = "let a cluster pay for its own units alone", "Read no unit of another cluster: means, scales, all."
+    rule, remedy = "let a cluster's loss depend on its own units alone", "Do not use other clusters' units."
     _require_same(others[1:], before[1:], rule, remedy)
 
 
 def tells_what_moves_change(trial):
-    """A cluster is emptied unit by unit and settled again, then units go anywhere."""
+    """Empty a cluster unit by unit and fill it again, then move units anywhere."""
     n_clusters, scale = trial.n_clusters, trial.losses().sum()
-    rule = "tell by `insertion` what `cluster_losses` gains when a unit joins, after any moves"
+    rule = "return from `insertion` the increase of `cluster_losses` when a unit joins, after any moves"
     remedy = "Correct `start`, `remove`, `insert` or `insertion`; those of `Loss` itself need `cluster_losses` only."
     moves = _moves(trial.units.cluster, n_clusters)
     told = jax.jit(partial(_insertions, trial.loss, n_clusters))(trial.units, *map(np.array, zip(*moves)))
@@ -225,7 +225,7 @@ def tells_what_moves_change(trial):
 
 
 def _insertions(loss, n_clusters, units, rows, clusters):
-    """What `insertion` tells (moves, K) of each unit that leaves its cluster, before it settles in another one."""
+    """Results of `insertion` (moves, K) for each unit after it left its cluster and before it joins another."""
 
     def move(carried, moved):
         (stats, cluster), (i, new) = carried, moved
@@ -253,8 +253,11 @@ def _with(values, i, value):
 
 
 def draws_centers_that_fit(trial):
-    """E exp(-lambda w d(u, m)) over the centres m that the loss draws is g' exp(-lambda L') / (g exp(-lambda L)), where g'
-    and L' are those of the cluster joined by a unit u of weight w: what acceptance is made of, whatever the measure mu."""
+    """Check the law of the centres m that the loss draws, on which acceptance ratios rest, whatever the measure mu.
+
+    E exp(-lambda w d(u, m)) is g' exp(-lambda L') / (g exp(-lambda L)), with g' and L' those of the cluster after a
+    unit u of weight w joined it.
+    """
     if trial.loss.augmentation is None:
         return
     inverse_temperature = 0.5 * trial.units.center.size / trial.losses().sum()
@@ -263,20 +266,20 @@ def draws_centers_that_fit(trial):
     for (rule, remedy), (one, other) in zip(IDENTITIES, identities):
         _require_same(one, other, rule, remedy, scale=trial.losses().sum())
     error = np.abs((seen.mean(0) - told) / (seen.std(0) / np.sqrt(DRAWS))).max()
-    rule = "draw centres from the law whose normaliser it tells"
-    got = f"averages over draws that are {error:.1f} standard errors from what `log_normalizer` says"
-    _require(error <= SIGMAS, rule, got, "See `BregmanLoss.log_normalizer` for the law that both share.")
+    rule = "draw centres from the law whose normaliser it returns"
+    got = f"averages over draws that are {error:.1f} standard errors from `log_normalizer`"
+    _require(error <= SIGMAS, rule, got, "See `BregmanLoss.log_normalizer` for the law of both.")
 
 
 IDENTITIES = (
-    ("obey sum w d(u, m) = L + W d(mean, m) for all m", "Take a Bregman divergence, or no augmentation."),
-    ("have `divergences` that are `divergence`, but for a term of the unit's own", "Correct `divergences`."),
-    ("have a normaliser that reads no mean, as it says", "Set normalizer_reads_mean = True."),
+    ("obey sum w d(u, m) = L + W d(mean, m) for all m", "Use a Bregman divergence, or no augmentation."),
+    ("have `divergences` equal to `divergence` up to a term of the unit alone", "Correct `divergences`."),
+    ("have a normaliser that does not depend on means, as it claims", "Set normalizer_reads_mean = True."),
 )
 
 
 def _augmented(loss, n_clusters, units, inverse_temperature):
-    """Both sides of the IDENTITIES, exp(-lambda w d(u, m)) of every draw and cluster, and the averages told of them."""
+    """Both sides of the IDENTITIES, exp(-lambda w d(u, m)) of every draw and cluster, and the averages predicted for them."""
     means, numbers = cluster_means(units, n_clusters), jnp.arange(n_clusters)
     log_g = partial(loss.augmentation.log_normalizer, inverse_temperature)
     keys = jax.random.split(jax.random.PRNGKey(0), DRAWS)
@@ -307,7 +310,7 @@ def _both_sides(loss, units, means, centers, log_g):
 
 
 def _some_numbers(trial):
-    """Losses of the clusters, what a unit would cost in each, and what rows pay for anchors, in today's precision."""
+    """Losses of the clusters, a unit's cost in each, and rows' costs for anchors, in the current precision."""
 
     def numbers(units):
         unit = 0, units.center[0], units.weight[0]
@@ -320,8 +323,8 @@ def _some_numbers(trial):
 
 
 def suffices_in_float32(trial, exact):
-    rule = "be good to a thousandth in float32, in which the sampler computes"
-    remedy = "Write it with differences, not as one of large sums; center X or rescale it where it is far from 0."
+    rule = "be accurate to a thousandth in float32, which the sampler uses"
+    remedy = "Sum differences instead of subtracting large sums; center or rescale X if it is far from 0."
     for single, double in zip(_some_numbers(trial), exact):
         _require_same(single, double, rule, remedy, scale=exact[0].sum(), tolerance=SINGLE)
 

@@ -1,4 +1,4 @@
-"""What a fairlet is to the clustering, and what it pays: functions of the features of its members."""
+"""Fairlets as units of the clustering, and their losses: functions of the features of their members."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Bool, Float, Int
@@ -10,7 +10,7 @@ from bayesfair.gibbs.losses import Units
 
 
 def groups_of_slots(held: Capacities) -> tuple[int, ...]:
-    """The group that each slot is for: as many slots of a group as the largest of its counts in a fairlet."""
+    """The group of each slot: as many slots of a group as the largest of its counts in a fairlet."""
     return tuple(group for group, width in enumerate(held.upper.max(0)) for _ in range(width))
 
 
@@ -23,8 +23,8 @@ def fairlet_units(
 ) -> Units:
     """Fairlet centres u_i (means of the members) with weights n_i / mean size.
 
-    Where observations have weights (0 in an empty slot, as are its features), sums of them take the place of n_i. The mean size
-    is of rows: with all weights 2 every unit weighs twice as much, as where every fairlet is there twice.
+    With weights of rows (0 in an empty slot, as are its features) their sums replace n_i. The mean size counts rows:
+    with all weights 2 every unit weighs twice as much, as if every fairlet occurred twice.
     """
     if weight is None:
         mass, total = present.sum(1).astype(x.dtype), inner_sum(x, 1)
@@ -40,7 +40,7 @@ def fairlet_losses(
     present: Bool[Array, "fairlets slots"],
     weight: Float[Array, "fairlets slots"] | None,
 ) -> Float[Array, " fairlets"]:
-    """What each fairlet pays: D to its anchor summed over the others, or D to its own centre without an anchor (hub)."""
+    """Loss of each fairlet: D to its anchor summed over the others, or D to its centre without an anchor (hub)."""
     if weight is not None:
         dissimilarity, x = Weighted(dissimilarity), jnp.dstack([x, weight])
     if anchor_slot is None:
@@ -49,7 +49,7 @@ def fairlet_losses(
     for slot in range(x.shape[1]):
         if slot != anchor_slot:
             there = present[:, slot]
-            # An empty slot is measured at the anchor itself: its own zeros may lie outside the domain of D.
+            # Put empty slots at the anchor: their own zeros may lie outside the domain of D.
             member = jnp.where(there[:, None], x[:, slot], anchor)
             total += jnp.where(there, dissimilarity.between(member, anchor), 0.0)
     return total

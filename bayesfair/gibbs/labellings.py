@@ -1,7 +1,7 @@
-"""The states of the target without fairlets: between sweeps, and as the scopes of its moves see them.
+"""States of the target without fairlets: between sweeps, and inside the scopes of its moves.
 
-Every observation has a cluster, and nothing else is known of it. The state is O(N); what a scope adds (centres, an order
-of the observations, statistics of the loss) lives inside that scope alone.
+Every row has a cluster; the state holds nothing else. It is O(N). What a scope adds (centres, an order of the rows,
+statistics of the loss) lives inside that scope alone.
 """
 
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ from jaxtyping import Array, ArrayLike, Float, Int
 
 
 class Labelling(NamedTuple):
-    """A balanced clustering z of the observations; `lambdas` is the one inverse temperature lambda."""
+    """A balanced clustering z of the rows; `lambdas` is the one inverse temperature lambda."""
 
     label: Int[ArrayLike, " obs"]
     lambdas: Float[ArrayLike, ""]
@@ -24,7 +24,7 @@ class Labelling(NamedTuple):
 
 
 class CenteredLabelling(NamedTuple):
-    """The same with cluster centres m drawn given z, inside `GivenCenters` alone: moves there are to be given m."""
+    """The same with cluster centres m drawn given z, inside `GivenCenters` alone: moves there are given m."""
 
     label: Int[Array, " obs"]
     lambdas: Float[Array, ""]
@@ -35,7 +35,7 @@ class CenteredLabelling(NamedTuple):
 
 
 class CountedLabelling(NamedTuple):
-    """The labelling with the loss's statistics of it and the counts of every group in every cluster: inside `Counted`."""
+    """The labelling with the loss's statistics and the counts of every group in every cluster, inside `Counted` alone."""
 
     label: Int[Array, " obs"]
     lambdas: Float[Array, ""]

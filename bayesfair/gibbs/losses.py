@@ -1,11 +1,11 @@
-"""Clustering losses L_c(C | u): what kernels ask of a loss, and the families that ship.
+"""Clustering losses L_c(C | u): what kernels need from a loss, and the families in the package.
 
-A loss is a sum over clusters of a function of the weighted units (fairlet centres) in the cluster. Kernels never know
-which: they take units out of clusters (`remove`), ask what joining each cluster would cost (`insertion`), and put them
-back (`insert`) on statistics that only the loss reads. Losses whose clusters have a conjugate centre
+A loss is a sum over clusters of a function of the weighted units (fairlet centres) in the cluster. Kernels do not know
+which function: they take units out of clusters (`remove`), ask for the cost of joining each cluster (`insertion`) and
+put units back (`insert`), on statistics that only the loss reads. Losses whose clusters have a conjugate centre
 (`augmentation`, the Bregman family) can also move all units at once.
 
-Every loss is hashable and compares by value, so that compiled samplers are shared between equal losses.
+Every loss is hashable and compares by value, so that equal losses share compiled samplers.
 """
 
 import math
@@ -210,7 +210,7 @@ class Loss:
         return jax.vmap(joined)(jnp.arange(n_clusters)) - self.cluster_losses(stats, n_clusters)
 
 
-SERIES_FROM = 4.0  # below it the closed forms are good to 1e-6 in float32, above it the series to 1e-10 in float64
+SERIES_FROM = 4.0  # below, closed forms are accurate to 1e-6 in float32; above, the series to 1e-10 in float64
 STIRLING = np.array([1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360])
 HALF_STEP = -(1 - 2.0 ** (1 - 2 * np.arange(1, 7))) * STIRLING
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
@@ -219,8 +219,8 @@ HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 def _stirling_remainder(s):
     """R(s) = log Gamma(s) - (s - 1/2) log s + s - log(2 pi) / 2 for s > 0, which falls to 0 as 1 / (12 s).
 
-    Normalisers of conjugate centres are differences of terms of order s log s, of which float32 keeps nothing at s = 1e6;
-    written with R and `_half_step_remainder` these terms never arise.
+    Normalisers of conjugate centres are differences of terms of order s log s, which cancel completely in float32 at s
+    = 1e6. Written with R and `_half_step_remainder` they have no such terms.
     """
     closed = gammaln(s) - (s - 0.5) * jnp.log(s) + s - HALF_LOG_2PI
     return jnp.where(s < SERIES_FROM, closed, _odd_powers(STIRLING, s))
@@ -258,7 +258,7 @@ class ClusterMeans(NamedTuple):
 
 
 def cluster_means(units: Units, n_clusters: int) -> ClusterMeans:
-    """Counts, weights and weighted sums of every cluster, from scratch; of the units of all shards."""
+    """Counts, weights and weighted sums of every cluster, over the units of all shards."""
 
     def means(units):
         summed = partial(jax.ops.segment_sum, segment_ids=units.cluster, num_segments=n_clusters)
@@ -269,7 +269,7 @@ def cluster_means(units: Units, n_clusters: int) -> ClusterMeans:
 
 
 def _summed(of, units: Units):
-    """`of(units)`, a sum over them, of many a part at a time."""
+    """`of(units)`, a sum over units, computed part by part if there are many."""
     return sum_over_rows(lambda part, new: of(part._replace(weight=jnp.where(new, part.weight, 0.0))), units)
 
 
@@ -440,7 +440,7 @@ class BregmanLoss(Loss):
 
     def insertion(self, stats, i, center, weight, n_clusters):
         """w d(u, new mean) + W d(old mean, new mean): two terms above zero instead of a difference of large ones."""
-        empty = stats.count == 0  # what rounding leaves in the sum of an empty cluster is not a mean
+        empty = stats.count == 0  # an empty cluster's sum may hold rounding, which is no mean
         mass = jnp.where(empty, 0.0, stats.mass)
         new_mean = jnp.where(empty[:, None], center, (stats.sum + weight * center) / (stats.mass + weight)[:, None])
         old_mean = jnp.where(empty[:, None], center, stats.mean)
@@ -475,8 +475,10 @@ class KMeansLoss(BregmanLoss):
         return jnp.zeros((), coordinates.dtype)
 
     def divergences(self, u, centers):
-        """||m_k||^2 - 2 <u_i, m_k>, five times as fast as the squares; measured from the centres' mean, which keeps
-        the rounding error at that of ||u_i - m_k||^2 itself."""
+        """||m_k||^2 - 2 <u_i, m_k>, five times as fast as squares.
+
+        Measured from the centres' mean, so that the rounding error is that of ||u_i - m_k||^2 itself.
+        """
         middle = centers.mean(0)
         shifted = centers - middle
         return jnp.square(shifted).sum(1) - 2 * (u - middle) @ shifted.T
@@ -490,7 +492,7 @@ class KMeansLoss(BregmanLoss):
 
 
 def _log_of_positive(centers):
-    """Of a gamma draw that has rounded to 0, the log of the smallest number there is."""
+    """Log of positive numbers; a gamma draw that rounded to 0 counts as the smallest positive number."""
     return jnp.log(jnp.maximum(centers, jnp.finfo(centers.dtype).tiny))
 
 
@@ -535,7 +537,7 @@ class PoissonLoss(BregmanLoss):
         return jnp.exp(jax.random.loggamma(key, shape)) / rate
 
     def log_normalizer(self, inverse_temperature, means):
-        """d log(2 pi / r) / 2 + sum Q(r ubar), r = lambda W: the terms of order r log r have cancelled."""
+        """d log(2 pi / r) / 2 + sum Q(r ubar), r = lambda W: terms of order r log r have cancelled."""
         total = _half_step_remainder(inverse_temperature * means.sum).sum(1)
         return total + 0.5 * means.sum.shape[1] * jnp.log(2 * math.pi / (inverse_temperature * means.mass))
 
@@ -581,7 +583,7 @@ class ItakuraSaitoLoss(BregmanLoss):
         return shape * means.mean * jnp.exp(-jax.random.loggamma(key, shape))
 
     def log_normalizer(self, inverse_temperature, means):
-        """d (log(2 pi / r) / 2 + R(r)), r = lambda W: what is left of r + log Gamma(r) - r log r."""
+        """d (log(2 pi / r) / 2 + R(r)), r = lambda W: the rest of r + log Gamma(r) - r log r."""
         rate = inverse_temperature * means.mass
         return means.sum.shape[1] * (0.5 * jnp.log(2 * math.pi / rate) + _stirling_remainder(rate))
 
@@ -631,7 +633,7 @@ class BinaryLoss(BregmanLoss):
         """d (log(2 pi / r) / 2 - R(r)) + sum Q(r ubar) + Q(r (1 - ubar)), r = lambda W: the log of a beta function."""
         rate = inverse_temperature * means.mass
         ones = inverse_temperature * means.sum
-        # W - sum and not W (1 - mean): the quotient's rounding, times W, would be an error of whole observations.
+        # W - sum, not W (1 - mean): the quotient's rounding, times W, would be an error of whole rows.
         zeros = inverse_temperature * jnp.maximum(means.mass[:, None] - means.sum, 0.0)
         total = (_half_step_remainder(ones) + _half_step_remainder(zeros)).sum(1)
         return total + means.sum.shape[1] * (0.5 * jnp.log(2 * math.pi / rate) - _stirling_remainder(rate))

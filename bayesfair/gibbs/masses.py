@@ -1,7 +1,8 @@
-"""What the modes weigh: jumps between the best one and every other, longer and longer until the ratio is known.
+"""Masses of the modes: jumps between the best mode and every other, longer and longer until the ratio is known.
 
-Modes of balanced labels have a mean-field estimate before any jump, right to some tens of nats. Those that it puts further than
-that below the heaviest are not weighed, and of the others only those of which jumps of affordable lengths tell more.
+Modes of balanced labels have a mean-field estimate before any jump, correct to some tens of nats. Modes that it puts
+further than that below the heaviest are not weighed. Others are weighed only if jumps of affordable lengths improve on
+it.
 """
 
 from functools import partial
@@ -20,26 +21,29 @@ from bayesfair.gibbs.moves.mode_jumps import Modes, jump
 from bayesfair.gibbs.run import Chains, advance
 from bayesfair.gibbs.threads import compile_once, in_threads, of_every_chain
 
-NEGLIGIBLE = -10.0  # log of a mass: a mode that holds less gets no chain
-LIGHT = -5.0  # likewise, where bounds alone are known: a chain there would stay
-MARGIN = 2.0  # nats, for each coordinate of the centres, by which a mean-field estimate may be wrong
-GAP_POWER = 0.85  # of a path's length, with which the gap between the bounds shrinks
+NEGLIGIBLE = -10.0  # log of a mass below which a mode gets no chain
+LIGHT = -5.0  # likewise if only bounds are known: a chain there would stay
+MARGIN = 2.0  # possible error of a mean-field estimate, in nats per coordinate of the centres
+GAP_POWER = 0.85  # the gap between the bounds shrinks with this power of a path's length
 FIRST_LENGTH = 17
 LONGEST = 1 << 15
-# Steps of jumps, of all chains, for every sweep of the warm-up: they stop at the length that passes it. Of tables of many
-# people works of no affordable length overlap, and bounds tell.
+# Most steps of jumps, of all chains, per sweep of the warm-up: jumps stop at the length that exceeds it. In tables with
+# many rows, works of no affordable length overlap, and bounds decide.
 BUDGET, BUDGET_OF_MANY = 4, 1
 ENOUGH_SE = 0.3
-ROUNDS = 16  # of jumps at one length, where works overlap
-APART = 8  # sweeps from one start of jumps to the next
-FIRST_KEY = 1 << 21  # chains of the weighing have numbers from here on
-REFERENCES = 3  # times that a mode may turn out heavier than what it was weighed against
+ROUNDS = 16  # rounds of jumps at one length, if works overlap
+APART = 8  # sweeps between starts of jumps
+FIRST_KEY = 1 << 21  # number of the first chain used for weighing
+REFERENCES = 3  # how often a heavier mode may become the reference
 
 
 class Masses(NamedTuple):
-    """`ratio[j]`: log of the mass of mode j over that of mode `best`. `left`: modes that their own chains left for another, and
-    that are none therefore. `pools[j]`: states of chains there, stacked. `length`: of the longest paths on which works
-    overlapped, or else of the longest tried."""
+    """Masses relative to the mode `best`.
+
+    `ratio[j]`: log of mode j's mass over that of `best`. `left`: modes that their own chains left for another one,
+    which are no modes therefore. `pools[j]`: states of chains there, stacked. `length`: of the longest paths on which
+    works overlapped, or else of the longest tried.
+    """
 
     best: int
     left: set[int]
@@ -49,21 +53,21 @@ class Masses(NamedTuple):
 
 
 def middle(ratio: LogRatio) -> float:
-    """The estimate, or the middle between the bounds, as near equilibrium both directions lose equally; -inf without them."""
+    """The estimate, or the bounds' middle, as near equilibrium both directions lose equally; -inf without either."""
     if ratio.known:
         return ratio.estimate
     return (ratio.lower + ratio.upper) / 2 if np.isfinite(ratio.lower) and np.isfinite(ratio.upper) else -np.inf
 
 
 def is_alive(ratio: LogRatio) -> bool:
-    """Does the mode get chains? One of which nothing at all is known does."""
+    """Does the mode get chains? A mode without any estimate or bound does."""
     return ratio == UNKNOWN or bool(middle(ratio) >= (NEGLIGIBLE if ratio.known else LIGHT))
 
 
 def cannot_cross(ratios, target) -> bool:
-    """Are jumps between these modes in vain: of many people, none of whose works overlapped?
+    """Are jumps between these modes useless: many rows, and no works that overlapped?
 
-    Of fewer people jumps out of a mode that holds little get through where those into it do not.
+    With fewer rows, jumps out of a mode of little mass succeed more often than jumps into it.
     """
     return target.n_obs >= MANY and not any(one.known and one != ITSELF for one in ratios)
 
@@ -76,20 +80,22 @@ class Pool:
         self.run = chains.run(mode.pool(chains.number), FIRST_KEY + number * chains.number)
 
     def fresh(self):
-        """States some sweeps on, and a key for each."""
+        """States some sweeps later, and a key for each."""
         self.run, _, _ = advance(self.run, self.target, 1, APART)
         return self.run.states, jax.vmap(partial(jax.random.fold_in, data=self.run.sweep))(self.run.keys)
 
 
 def weigh(modes: list[Mode], chains: Chains, n_sweeps, longest=None, progress_bar=False) -> Masses:
-    """The masses of the modes against the heaviest; `n_sweeps` are those of the warm-up, which set the budget, unless
-    `longest` says how long the longest path may be."""
+    """Weigh the modes against the heaviest.
+
+    `n_sweeps`: of the warm-up, which set the budget, unless `longest` gives the length of the longest path.
+    """
     pools = [Pool(mode, number, chains) for number, mode in enumerate(modes)]
     budget = BUDGET if chains.target.n_obs < MANY else BUDGET_OF_MANY
     left = chains.number * n_sweeps * budget if longest is None else np.inf
     best, ratio = without_jumps(modes, chains.target)
     told, gone = [], set()
-    most = n_sweeps * budget // 2 if longest is None else None  # steps of both ways, of which a chain makes as many
+    most = n_sweeps * budget // 2 if longest is None else None  # a chain makes half of the steps in each direction
     with progress(most, "masses", progress_bar, at_most=True) as bar:
         for _ in range(REFERENCES):
             ratio = _over(ratio, best)
@@ -104,7 +110,7 @@ def weigh(modes: list[Mode], chains: Chains, n_sweeps, longest=None, progress_ba
 
 
 def without_jumps(modes: list[Mode], target) -> tuple[int, list[LogRatio]]:
-    """(the mode that the others are weighed against first; bounds of their masses over its own, where there is an estimate)."""
+    """(the first reference mode, bounds of all masses over its own where estimated)."""
     if not isinstance(target, HasLabels):
         return 0, [UNKNOWN] * len(modes)
     about, se = mean_field.log_masses(modes, target)
@@ -125,8 +131,10 @@ def _over(ratio, best):
 
 
 def _against(best, pools, ratio, gone, budget, longest, bar):
-    """(logs of every mass over that of `best`, at least as well known as in `ratio`; the length of the longest paths that
-    tell; steps taken). Modes that turn out to be none join `gone`."""
+    """(log masses over that of `best`, at least as precise as `ratio`; length of the longest useful paths; steps taken).
+
+    Adds to `gone` modes that turn out to be none.
+    """
     found, spent, told = list(ratio), 0, 0
     unsettled = [j for j, one in enumerate(found) if j != best and j not in gone and not _is_settled(one)]
     one_step = pools[best].target.clusters_are_independent
@@ -137,7 +145,7 @@ def _against(best, pools, ratio, gone, budget, longest, bar):
             measured, stayed, steps = _measured(pools[best], pools[j], length)
             before, n_chains = found[j], len(pools[j].run.keys)
             found[j] = both(before, measured)
-            if found[j] == UNKNOWN:  # they contradict each other, and jumps are exact
+            if found[j] == UNKNOWN:  # contradictory: keep the jumps, which are exact
                 found[j] = measured
             spent += 2 * n_chains * steps
             bar.update(steps)
@@ -154,8 +162,10 @@ def _against(best, pools, ratio, gone, budget, longest, bar):
 
 
 def _in_vain(known: LogRatio, measured: LogRatio, length, affordable) -> bool:
-    """Would jumps of affordable lengths tell less than what is known without them? The gap between their bounds goes down with
-    the length."""
+    """Would jumps of affordable lengths give wider bounds than are known without them?
+
+    The gap between their bounds shrinks with the length.
+    """
     gap = measured.upper - measured.lower
     return np.isfinite(gap) and bool(
         gap * min(1.0, length / max(affordable, 1)) ** GAP_POWER > known.upper - known.lower
@@ -167,22 +177,24 @@ def _is_settled(ratio: LogRatio) -> bool:
 
 
 def _measured(here: Pool, there: Pool, length) -> tuple[LogRatio, bool, int]:
-    """(log mass(there) / mass(here) by jumps of this length, whether most chains of there are still in it, steps of every
-    chain); rounds go on where works overlap."""
+    """(log mass(there) / mass(here) by jumps of this length, whether most chains of `there` stayed, steps per chain).
+
+    Rounds continue if works overlap.
+    """
     table = modes_table([here.mode, there.mode], here.target.x.dtype)
     works, ratio, rounds = [np.zeros(0), np.zeros(0)], UNKNOWN, 0
     while rounds == 0 or (rounds < ROUNDS and ratio.known and ratio.se > ENOUGH_SE):
         for way, pool in enumerate((here, there)):
             states, keys = pool.fresh()
             log_ratio, origin = map(np.asarray, _jumps(keys, pool.target, table, states, length))
-            # A chain that has left its mode says nothing of it.
+            # A chain that has left its mode carries no information about it.
             works[way] = np.append(works[way], log_ratio[origin == way])
         ratio, rounds = log_mass_ratio(*works), rounds + 1
     return ratio, 2 * len(works[1]) > rounds * len(there.run.keys), rounds * length
 
 
 def _jumps(keys, target, modes: Modes, states, length):
-    """(log ratios, modes of origin) of a jump of every chain."""
+    """(log ratios, modes of origin) of one jump per chain."""
     jumps = partial(_jumps_of, target, modes)
 
     def compile_first(one):

@@ -1,4 +1,4 @@
-"""About what a mode weighs, without jumps: enough to tell which modes hold next to nothing, and which holds most."""
+"""Rough masses of modes without jumps: enough to find the heaviest and those that hold next to nothing."""
 
 from typing import NamedTuple
 
@@ -11,22 +11,22 @@ from bayesfair.gibbs.capabilities import HasLabels
 from bayesfair.gibbs.losses import BregmanLoss, cluster_means
 from bayesfair.gibbs.modes import Mode
 
-MOST_STATES = 8  # of a mode
-BALANCING = 30  # rounds that bring expected counts to those of the clusters
+MOST_STATES = 8  # states of a mode that are used
+BALANCING = 30  # rounds that fit expected counts to those of the clusters
 
 
 class Estimates(NamedTuple):
-    """About the logs of the modes' masses, up to a constant, and their standard errors, infinite where a single state tells."""
+    """Estimated logs of the modes' masses, up to a constant, and standard errors, infinite if each mode has a single state."""
 
     value: Float[np.ndarray, " modes"]
     se: Float[np.ndarray, " modes"]
 
 
 def log_masses(modes: list[Mode], target: HasLabels) -> Estimates:
-    """The mean, over states of each mode, of the log density plus the entropy of the labels given the centres there.
+    """The mean over a mode's states of the log density plus the entropy of the labels given the centres there.
 
-    A mode of lower density may well hold more: on 2,000 rows a log density 561 lower went with an entropy 563 higher. Within a
-    mode both vary against each other: on those rows by 20 each, and their sum by 10.
+    A mode of lower density may hold more: on 2,000 rows a log density lower by 561 went with an entropy higher by 563.
+    Within a mode the two vary in opposite directions: by 20 each on those rows, their sum by 10.
     """
     found = []
     for mode in modes:
@@ -39,8 +39,10 @@ def log_masses(modes: list[Mode], target: HasLabels) -> Estimates:
 
 @jax.jit
 def label_entropy(target: HasLabels, state) -> Float[Array, ""]:
-    """Of the labels given the means of their clusters, as if people chose theirs one by one, but for the counts of the groups
-    in the clusters, which are expected to be what they are."""
+    """Entropy of the labels given the means of their clusters.
+
+    Rows choose independently, but the expected counts of the groups in the clusters are the actual ones.
+    """
     state = target.open(state)
     means = cluster_means(target.units_of(state), target.n_clusters)
     apart = BregmanLoss.divergences(target.loss, target.x, means.mean)

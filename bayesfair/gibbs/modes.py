@@ -1,8 +1,8 @@
-"""Which modes the posterior has: many short runs from different starts, settled by the sampler and grouped by where they end.
+"""Find the modes of the posterior: many short runs from different starts, grouped by where they end.
 
-The search costs at most half as many sweeps again as the warm-up, where that is not short. Losses with conjugate centres are
-grouped by these, in units of their posterior spread; others by how many bits apart their labels are. What each mode weighs is
-the business of `masses.py`.
+The search costs at most half as many sweeps as the warm-up, unless that is short. With conjugate centres, runs are
+grouped by their centres in units of posterior spread; with other losses, by the distance of labels in bits. `masses.py`
+weighs the modes.
 """
 
 from dataclasses import dataclass
@@ -23,17 +23,17 @@ from bayesfair.gibbs.problem import Problem
 from bayesfair.gibbs.run import Chains, Run, forward
 from bayesfair.gibbs.threads import in_threads, of_every_chain
 
-FEWEST_SWEEPS = 48  # that a start is settled for; with a shorter warm-up there are fewer starts
+FEWEST_SWEEPS = 48  # least sweeps per start; a shorter warm-up has fewer starts
 MOST_SWEEPS = 1000
-SNAPSHOTS = 12  # of every start, in the second half of its sweeps
-CENTER_DRAWS = 64  # of centres given the labels of a snapshot
-NEAR = 3.0  # distance of centres, in spreads of both, up to which two starts are in one mode
-FURTHER = 4  # one in so many starts knows the best of the others
-FIRST_KEY = 1 << 20  # chains of the search have numbers from here on
+SNAPSHOTS = 12  # snapshots of every start, in the second half of its sweeps
+CENTER_DRAWS = 64  # draws of the centres given the labels of a snapshot
+NEAR = 3.0  # distance of centres, in spreads of both, up to which two starts share a mode
+FURTHER = 4  # one start in so many begins from the best of the others
+FIRST_KEY = 1 << 20  # number of the first chain of the search
 
 
 class CenterLaw(NamedTuple):
-    """Of a snapshot's centres given its labels: mean and variance of their coordinates, and lambda."""
+    """Law of a snapshot's centres given its labels: mean and variance of their coordinates, and lambda."""
 
     mean: np.ndarray
     variance: np.ndarray
@@ -41,8 +41,11 @@ class CenterLaw(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Where one start ended: its last state and labels, and of its snapshots the log density (NaN where there is none), the
-    clustering loss, the law of the centres, and where the loss has none the labels of the first one; None otherwise."""
+    """End of one start: its last state and labels, and statistics of its snapshots.
+
+    These are the log density (NaN if there is none), the clustering loss, and the law of the centres; if the loss has
+    none, the first snapshot's labels. Else these are None.
+    """
 
     state: Any
     labels: np.ndarray
@@ -53,15 +56,14 @@ class Found(NamedTuple):
 
     @property
     def score(self) -> float:
-        """The higher the better: the mean log density, or minus the loss."""
+        """Higher is better: the mean log density, or minus the loss."""
         value = self.lp.mean() if np.isfinite(self.lp).all() else -self.loss.mean()
         return float(np.nan_to_num(value, nan=-np.inf))
 
 
 @dataclass
 class Mode:
-    """A place of the posterior: runs that are there, best first, how many of the starts led to it, its centres and their
-    spread (None where the loss has none)."""
+    """A mode: its runs, best first, how many starts led there, and its centres with spread (None if the loss has none)."""
 
     members: list[Found]
     starts: int = 0
@@ -79,7 +81,7 @@ class Mode:
 
 
 def n_search_starts(num_starts: int, num_chains: int, num_warmup: int) -> int:
-    """How many starts the sweeps of the warm-up suffice for, in whole batches of chains; 0 where not for two batches."""
+    """Number of starts that the warm-up's sweeps allow, in whole batches of chains; 0 if they do not allow two batches."""
     batches = min(-(-num_starts // num_chains), num_chains * num_warmup // FEWEST_SWEEPS // num_chains)
     return num_chains * batches if batches > 1 else 0
 
@@ -87,9 +89,9 @@ def n_search_starts(num_starts: int, num_chains: int, num_warmup: int) -> int:
 def find_modes(problem: Problem, num_chains: int, n_starts: int, num_warmup: int, progress_bar=False) -> list[Mode]:
     """The modes that `n_starts` starts lead to, best first.
 
-    The target's own starts, and then such as know the best of these, are settled and grouped. From the best run of every group
-    as many chains as the sampler has go on: they tell the mode's spread, and runs that were still on their way from what they
-    are on the way to.
+    The target's own starts, and then starts that vary the best of these, are settled and grouped. From the best run of
+    every group, as many chains as the sampler has continue. They show the mode's spread, and merge runs that had not
+    yet arrived into the mode they were heading for.
     """
     table, settings, target = problem
     n_further = num_chains * (n_starts // FURTHER // num_chains)
@@ -113,7 +115,7 @@ def find_modes(problem: Problem, num_chains: int, n_starts: int, num_warmup: int
 
 
 def _counted(modes: list[Mode], places: list[Mode], again: list[Found]) -> list[Mode]:
-    """The modes with how many starts led to each: those of a place went where most of the chains from there did."""
+    """The modes with their numbers of starts: those of a place count for the mode where most chains from there went."""
     size = len(again) // len(places)
     for at, place in enumerate(places):
         own = {id(run) for run in again[at * size : (at + 1) * size]}
@@ -130,11 +132,11 @@ class Search:
         self.next_chain = FIRST_KEY
 
     def settle(self, states, sweeps) -> list[Found]:
-        """Every one of the states after so many sweeps."""
+        """Run every state for this many sweeps."""
         n_states, number, ends = len(jax.tree.leaves(states)[0]), self.chains.number, []
         self.bar.total = max(self.bar.total, self.bar.n + _length(n_states, number, sweeps))
         for at in range(0, n_states, number):
-            rows = np.arange(at, at + number) % n_states  # the last batch is filled up with the first states
+            rows = np.arange(at, at + number) % n_states  # the first states pad the last batch
             batch = jax.tree.map(lambda part: np.asarray(part)[rows], states)  # noqa: B023
             run = self.chains.run(batch, self.next_chain)
             ends += _settled(run, self.chains.target, sweeps, self.bar)[: n_states - at]
@@ -143,7 +145,7 @@ class Search:
 
 
 def _length(n_states, num_chains, sweeps):
-    """Sweeps in which `Search.settle` brings forward so many states."""
+    """Sweeps that `Search.settle` needs for this many states."""
     first, step = _steps(sweeps)
     return -(-n_states // num_chains) * (first + step * (SNAPSHOTS - 1))
 
@@ -175,13 +177,13 @@ def _settled(run: Run, target, sweeps, bar) -> list[Found]:
 
 
 def _scalar(scalars, name):
-    """(chains, 1), NaN where it is not reported."""
+    """The scalar as (chains, 1), NaN if it is not reported."""
     chains = len(next(iter(scalars.values())))
     return np.asarray(scalars[name], float) if name in scalars else np.full((chains, 1), np.nan)
 
 
 def center_law(run: Run, target) -> CenterLaw | None:
-    """That of every chain's centres, None where the loss has none in whose coordinates chains can jump."""
+    """Law of every chain's centres; None if the loss has none in whose coordinates chains can jump."""
     if not can_jump(target):
         return None
     keys = jax.vmap(jax.random.fold_in, (0, None))(run.keys, run.sweep)
@@ -190,7 +192,7 @@ def center_law(run: Run, target) -> CenterLaw | None:
 
 
 def can_jump(target) -> bool:
-    """Do the target's moves and its loss make paths between modes?"""
+    """Do the target's moves and loss have paths between modes?"""
     if not isinstance(target, HasUnits) or target.n_clusters == 1:
         return False
     if not (target.clusters_are_independent or target.path_moves()):
@@ -215,7 +217,7 @@ def _center_law(target, keys, states):
 
 
 def _in_one_numbering(mean, variance, dispersion) -> CenterLaw:
-    """The snapshots' centres numbered as in the last one, in float64."""
+    """The snapshots' centres in float64, numbered as in the last snapshot."""
     mean, variance = mean.astype(float), variance.astype(float)
     for at in range(len(mean) - 1):
         order, _ = matched(mean[-1], variance[-1], mean[at], variance[at])
@@ -224,7 +226,7 @@ def _in_one_numbering(mean, variance, dispersion) -> CenterLaw:
 
 
 def matched(center, variance, other, other_variance):
-    """(the cluster of `other` that each cluster is matched with, their distances in spreads of the tighter one)."""
+    """(the matching cluster of `other` for each cluster, distances in spreads of the tighter one)."""
     apart = np.square(center[:, None] - other) / (2 * np.minimum(variance[:, None], other_variance))
     apart = apart.mean(-1)
     rows, columns = linear_sum_assignment(apart)
@@ -232,7 +234,7 @@ def matched(center, variance, other, other_variance):
 
 
 def group(settled: list[Found]) -> list[Mode]:
-    """Starts that ended in one place together, the best place first."""
+    """Group starts that ended in the same place, the best place first."""
     modes: list[Mode] = []
     for one in sorted(settled, key=lambda one: -one.score):
         home = next((mode for mode in modes if same_place(mode.best, one)), None)
@@ -244,7 +246,7 @@ def group(settled: list[Found]) -> list[Mode]:
 
 
 def same_place(a: Found, b: Found) -> bool:
-    """Are two starts in one mode: centres within NEAR spreads of each other, or labels no farther apart than a start's own."""
+    """Are two starts in one mode: centres within NEAR spreads, or labels no farther apart than a start's own?"""
     if a.centers is None:
         own = max(bits_apart(one.first_labels, one.labels) for one in (a, b))
         return bits_apart(a.labels, b.labels) <= 1.5 * own
@@ -257,15 +259,18 @@ def bits_apart(labels, other) -> float:
 
 
 def center_and_variance(law: CenterLaw):
-    """Centres over all snapshots and their variance: that given the labels, times what the labels add to it, of which there
-    are too few snapshots to tell it from one feature to the next."""
+    """Centres over all snapshots and their variance.
+
+    The variance is that given the labels, times a factor for the labels' part: there are too few snapshots to estimate
+    a factor per feature.
+    """
     within, between = law.variance.mean(0), law.mean.var(0)
     added = (between / within).mean(-1, keepdims=True)
     return law.mean.mean(0), within * (1 + added)
 
 
 def located(mode: Mode) -> Mode:
-    """The mode with its centres over all of its members."""
+    """The mode with its centres over all members."""
     if mode.best.centers is None:
         return mode
     first, variance = center_and_variance(mode.best.centers)
@@ -280,7 +285,7 @@ def located(mode: Mode) -> Mode:
 
 
 def modes_table(modes: list[Mode], dtype) -> Modes:
-    """What jumps read of the modes: clusters of any two of them are matched."""
+    """The table of modes for jumps: clusters of any two modes are matched."""
     partner = np.tile(np.arange(len(modes[0].center)), (len(modes), len(modes), 1))
     for a, one in enumerate(modes):
         for b, other in enumerate(modes[a + 1 :], a + 1):

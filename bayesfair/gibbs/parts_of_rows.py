@@ -1,17 +1,18 @@
-"""Many rows of chains in compiled programs, a part of them at a time: what has several numbers for every row lives as long as
-its part."""
+"""Loops over many rows in compiled programs, part by part: arrays with several numbers per row live as long as their part."""
 
 import jax
 import jax.numpy as jnp
 
 from bayesfair._rows import sum_of_terms
 
-PART = 2**14  # rows of a few dozen numbers that stay in the cache
+PART = 2**14  # rows of a few dozen numbers fit the cache
 
 
 def map_rows(of, rows, size=PART):
-    """`of(part, numbers)`, an array or a tree of them with a row for every one of the part, for parts of at most `size` rows of
-    the tree `rows`, as one whole. `numbers`: which row each one of the part is; there is no array of those of all."""
+    """`of(part, numbers)` for parts of at most `size` rows of the tree `rows`, joined: an array or a tree with a value per row.
+
+    `numbers`: those of the part's rows; there is no array of the numbers of all rows.
+    """
     n_rows, n_parts, size = _evenly(rows, size)
     if n_parts <= 1:
         return of(rows, jnp.arange(n_rows, dtype=jnp.int32))
@@ -31,8 +32,10 @@ def map_rows(of, rows, size=PART):
 
 
 def sum_over_rows(of, rows, size=PART):
-    """The sum of `of(part, new)`, a tree of arrays, over parts of at most `size` rows of the tree `rows`. `new`, a boolean for
-    every row of the part, is false for those that another had."""
+    """The sum of `of(part, new)`, a tree of arrays, over parts of at most `size` rows of the tree `rows`.
+
+    `new` (rows of the part): false for rows that an earlier part had.
+    """
     n_rows, n_parts, size = _evenly(rows, size)
     if n_parts <= 1:
         return of(rows, jnp.ones(n_rows, bool))
@@ -49,13 +52,13 @@ def _n_rows(rows):
 
 
 def _evenly(rows, size):
-    """(how many rows; how many parts of at most `size` of them; the size of each, so that the last one repeats few rows)."""
+    """(number of rows, number of parts of at most `size` rows, size of each part, so that the last one repeats few rows)."""
     n_rows = _n_rows(rows)
     n_parts = -(-n_rows // size)
     return n_rows, n_parts, -(-n_rows // max(n_parts, 1))
 
 
 def _part(rows, i, size):
-    """(the first row of part i, the part): the last one begins early enough to be as long as the others."""
+    """(first row of part i, the part); the last part begins early enough to be as long as the others."""
     first = jnp.minimum(i * size, _n_rows(rows) - size)
     return first, jax.tree.map(lambda whole: jax.lax.dynamic_slice_in_dim(whole, first, size), rows)

@@ -1,24 +1,25 @@
-"""How many of independent trials succeed, and which, given how many: tables as a tree (DESIGN.md, section 2.6).
+"""The number of successes among independent trials, and which they are given the number: tables as a tree (DESIGN 2.6).
 
-The law of a sum of Bernoulli trials is Poisson-binomial. A tree holds it for ever larger parts: the law of a node is the
-convolution of those of its halves. Down the tree, the total c of a node is split into a of its left half and c - a of its
-right one with probability proportional to left(a) right(c - a), which ends at the trials themselves: the conditional
-Bernoulli draw (Chen, Dempster and Liu 1994). All terms are above zero, so that probabilities serve, and not their logs.
+The law of a sum of Bernoulli trials is Poisson-binomial. A tree holds it for ever larger parts: the law of a node is
+the convolution of those of its halves. Down the tree, the total c of a node is split into a of its left half and c - a
+of its right one with probability proportional to left(a) right(c - a), which ends at the trials themselves: the
+conditional Bernoulli draw (Chen, Dempster and Liu 1994). All terms are positive, so probabilities suffice, without
+logs.
 """
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-UNROLLED = 8  # counts of a node, up to which a convolution is written out
-HALVINGS = 32  # of the range in which a tilt is looked for
-EXTREME = 40.0  # of log odds: a trial that is decided
+UNROLLED = 8  # counts of a node up to which a convolution is unrolled
+HALVINGS = 32  # halvings of the range that is searched for a tilt
+EXTREME = 40.0  # log odds beyond which a trial is certain
 
 
 def tilted_to(log_odds: Float[Array, "*parts trials"], there, count: Int[Array, "*parts"]) -> Float[Array, "*parts"]:
-    """What to add to the log odds so that about `count` of the trials that are `there` are expected to succeed.
+    """The constant that, added to the log odds of the trials `there`, makes about `count` of them succeed on average.
 
-    Given their sum, the law of trials does not depend on it; so tables may be made where float32 has something to say.
+    The law of trials given their sum does not depend on it, so tables can be made where float32 is accurate.
     """
     wanted = jnp.clip(count, 0.5, jnp.maximum(there.sum(-1) - 0.5, 0.5)).astype(log_odds.dtype)
     low = -jnp.where(there, log_odds, -jnp.inf).max(-1, initial=0.0) - EXTREME
@@ -35,8 +36,10 @@ def tilted_to(log_odds: Float[Array, "*parts trials"], there, count: Int[Array, 
 
 
 def count_tree(log_odds: Float[Array, "*parts trials"], there) -> tuple[Array, ...]:
-    """The laws of counts, of the trials (.., trials, 2), of pairs of them (.., trials / 2, 3), up to that of all
-    (.., 1, trials + 1). There are as many trials as a power of two, with these log odds of success; those not `there` fail."""
+    """Laws of the counts of the trials (.., trials, 2), of pairs of them (.., trials / 2, 3), up to all (.., 1, trials + 1).
+
+    The number of trials is a power of two. They succeed with these log odds; those not `there` fail.
+    """
     fails = jnp.where(there, jax.nn.sigmoid(-log_odds), 1)
     law = jnp.stack([fails, jnp.where(there, jax.nn.sigmoid(log_odds), 0)], -1)
     levels = [law]
@@ -63,14 +66,14 @@ def convolved(left: Float[Array, "*nodes counts"], right: Float[Array, "*nodes c
 
 
 def log_count_law(tree, tilt: Float[Array, "*parts"]) -> Float[Array, "*parts counts"]:
-    """Log of the law of the count of all trials, up to a constant, without the tilt that the tree was made with."""
+    """Log of the law of the count of all trials, up to a constant, with the tree's tilt removed."""
     law = tree[-1][..., 0, :]
     count = jnp.arange(law.shape[-1], dtype=law.dtype)
     return jnp.log(law) - tilt[..., None] * count
 
 
 def split_law(left: Float[Array, "*nodes counts"], right: Float[Array, "*nodes counts"], total: Int[Array, "*nodes"]):
-    """Of every node the law of its left half's count, given the total of both; unnormalised (.., counts)."""
+    """Unnormalised law of the left half's count of every node, given both halves' total (.., counts)."""
     rest = total[..., None] - jnp.arange(left.shape[-1])
     able = (rest >= 0) & (rest < right.shape[-1])
     of_rest = jnp.take_along_axis(right, jnp.clip(rest, 0, right.shape[-1] - 1), -1)
@@ -78,9 +81,9 @@ def split_law(left: Float[Array, "*nodes counts"], right: Float[Array, "*nodes c
 
 
 def drawn_trials(key, tree, count: Int[Array, "*parts"]) -> Int[Array, "*parts trials"]:
-    """Which trials succeed (1) and fail (0), so many of all."""
+    """Which trials succeed (1) and fail (0), with `count` successes in all."""
     total, n_trials = count[..., None], tree[0].shape[-2]
-    # All numbers at once: every call of the generator takes half a second to compile.
+    # Draw all numbers at once: every call of the generator takes half a second to compile.
     uniforms = jax.random.uniform(key, (*count.shape, n_trials), tree[0].dtype)
     for law in reversed(tree[:-1]):
         left, right = law[..., 0::2, :], law[..., 1::2, :]
@@ -91,7 +94,7 @@ def drawn_trials(key, tree, count: Int[Array, "*parts"]) -> Int[Array, "*parts t
 
 
 def by_inverse(uniform: Float[Array, "*nodes"], mass: Float[Array, "*nodes counts"]) -> Int[Array, "*nodes"]:
-    """A category by inverse CDF (last axis), never one of mass zero: see `collapsed.draw_cluster`, for many categories."""
+    """A category by inverse CDF (last axis), never one of mass zero: `collapsed.draw_cluster` for many categories."""
     running = jnp.cumsum(mass, -1)
     threshold = jnp.maximum(uniform * running[..., -1], jnp.finfo(mass.dtype).tiny)
     return (running[..., :-1] < threshold[..., None]).sum(-1, dtype=jnp.int32)

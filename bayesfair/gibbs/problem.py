@@ -1,4 +1,4 @@
-"""From a table and groups to a target, in units that float32 can hold, and back to the units of the table."""
+"""From a table and groups to a target in units that suit float32, and back to the units of the table."""
 
 import warnings
 from typing import NamedTuple
@@ -17,12 +17,12 @@ from bayesfair.gibbs.targets.fairlets import FairletTarget
 from bayesfair.gibbs.targets.fixed_units import FixedUnits
 from bayesfair.gibbs.temperature import Dispersion
 
-LARGEST_TEMPERATURE = 1e30  # in units near the spread: sums of energies are within float32
-LARGEST_LOG = 450  # of a loss, to base 2: sums over rows and inverse temperatures have squares that a float64 holds
+LARGEST_TEMPERATURE = 1e30  # in units near the spread: sums of energies stay within float32
+LARGEST_LOG = 450  # of a loss, base 2: squares of sums over rows and of inverse temperatures fit float64
 
 
 class Problem(NamedTuple):
-    """A table in the sampler's units, what is asked of it, and the target that this makes."""
+    """A table in the sampler's units, the settings, and the resulting target."""
 
     table: Table
     settings: Settings
@@ -47,38 +47,40 @@ def make_problem(table: Table, settings: Settings, state=None, progress_bar=Fals
         table = kind.prepared(table, settings, state)
     target = kind.make(table, settings)
     if len(Z) >= MANY and Z is not X and isinstance(target, FairletTarget):
-        table = table._replace(X=np.asarray(target.x)[:-1])  # one copy in these units is enough
+        table = table._replace(X=np.asarray(target.x)[:-1])  # one copy in these units suffices
     return Problem(table, settings, target)
 
 
 def _scaled(X, loss: Loss, names, where_asked):
-    """X in units near its spread, a power of two, where that changes nothing but the units; as it is for other losses; and its
-    `Scaling`. `where_asked`: rows are made there."""
+    """(X in units near its spread, its `Scaling`) if that changes the units alone; X itself for other losses.
+
+    Units are powers of two. `where_asked`: rows are scaled when read.
+    """
     degree = _degree(loss)
     if not degree:
         check_float32(X, names=names)
         return X, Scaling(np.zeros(X.shape[1]), 0)
-    with warnings.catch_warnings():  # of costs that read 0: refused here, where their inverses are told too
+    with warnings.catch_warnings():  # of costs that underflow to 0: an error follows below
         warnings.simplefilter("ignore", RuntimeWarning)
-        dtype = np.float64 if len(X) < MANY else np.float32  # as what samples them has them
+        dtype = np.float64 if len(X) < MANY else np.float32  # the type that the sampler uses
         scaling = scaling_of(X, names=names, degree=degree, precision=np.float32)
         Z = ScaledRows(X, scaling, dtype) if where_asked else scaling.rows(X, dtype)
         if not where_asked:
-            Z.flags.writeable = False  # a target may take them over as they are
+            Z.flags.writeable = False  # a target may use them without a copy
     if abs(degree * scaling.exponent) > LARGEST_LOG:
-        rule, remedy = "have a spread whose powers a float64 can hold", "Divide every column by that."
+        rule, remedy = "have a spread whose powers fit float64", "Divide every column by it."
         raise ValueError(message("X", rule, f"a standard deviation near {2.0**scaling.exponent:.3g}", remedy))
     return Z, scaling
 
 
 def _degree(loss: Loss):
-    """h of L(s X + a) = s^h L(X) where the loss has a whole one, else 0."""
+    """h of L(s X + a) = s^h L(X) if the loss has a whole one, else 0."""
     exact = loss.homogeneous and loss.translation_invariant and float(loss.degree).is_integer()
     return int(loss.degree) if exact else 0
 
 
 def _scaled_temperature(inverse_temperature, scaling: Scaling, loss: Loss):
-    """An inverse temperature that a user gave in the units of the table, or the rate of its prior, in the sampler's."""
+    """A user's inverse temperature, or rate of its prior, from the units of the table to the sampler's."""
     degree, cost = _degree(loss), scaling.cost
     if isinstance(inverse_temperature, Dispersion):
         return inverse_temperature._replace(rate=float(cost(inverse_temperature.rate, -degree)))
@@ -107,7 +109,7 @@ def unscaled_loss(problem: Problem, losses):
 
 
 def _told(values, scaling: Scaling, power: int):
-    """`values` times that power of the unit, float64 where float32 cannot hold it."""
+    """`values` times a power of the unit, in float64 if float32 cannot hold the result."""
     if power == 0:
         return values
     told = scaling.cost(values, power)

@@ -1,25 +1,25 @@
-"""Clusterings in which one centre has gone elsewhere: the moves that k-means cannot make by itself.
+"""Clusterings with one relocated centre: moves that k-means cannot make by itself.
 
-A cluster is given up, its units go to their second nearest centre, and another cluster is split in two. Pairs of clusters are
-tried in the order of what this would cost.
+A cluster is given up, its units go to their second nearest centre, and another cluster is split in two. Pairs of
+clusters are tried in the order of their estimated cost.
 """
 
 import numpy as np
 
 from bayesfair._arrays import MANY, distinct_places
 
-COOLER = 1.25  # from one inverse temperature of the annealing to the next
-COLDEST = 200.0  # times the first one
-STEPS = 4  # of centres at each temperature
+COOLER = 1.25  # ratio of successive inverse temperatures of the annealing
+COLDEST = 200.0  # last inverse temperature, relative to the first one
+STEPS = 4  # updates of the centres at each temperature
 
 
 def few_rows(n_rows, rng):
-    """All rows, or of many some drawn at random, in their order."""
+    """All rows, or a random part of many rows, in their order."""
     return slice(None) if n_rows <= MANY else np.sort(rng.choice(n_rows, MANY, replace=False))
 
 
 def has_distinct_rows(X, n_distinct):
-    """Has X (N, d) so many different rows?"""
+    """Does X (N, d) have at least `n_distinct` distinct rows?"""
     return len(distinct_places(X.__getitem__, n_distinct)) >= n_distinct
 
 
@@ -60,7 +60,7 @@ def _relocated(centers, halves, given_up, split):
 
 
 def annealed_centers(X, weights, n_clusters, rng):
-    """Centres (n_clusters, dim) of soft clusters that were cooled by a fixed schedule from one to many (Rose 1998)."""
+    """Centres (n_clusters, dim) of soft clusters, cooled by a fixed schedule from one cluster to many (Rose 1998)."""
     some = few_rows(len(X), rng)
     X, weights = X[some], weights[some]
     mean = np.average(X, axis=0, weights=weights)
@@ -74,7 +74,7 @@ def annealed_centers(X, weights, n_clusters, rng):
             share *= (weights / share.sum(1))[:, None]
             mass = share.sum(0)
             centers = np.where(mass[:, None] > 0, share.T @ X / np.maximum(mass, 1e-300)[:, None], centers)
-        centers += 1e-4 * np.sqrt(variance) * rng.normal(size=centers.shape)  # what has not parted yet may
+        centers += 1e-4 * np.sqrt(variance) * rng.normal(size=centers.shape)  # lets equal centres part
     return centers
 
 

@@ -1,11 +1,11 @@
-"""Replica exchange over the inverse temperature: how modes are crossed that no jump crosses.
+"""Replica exchange over the inverse temperature, to cross between modes that no jump connects.
 
-The replica at beta has the law p(z)^beta. With a prior of lambda that is (b + L)^(-beta D), L the total loss and
-D = a + N d / h the degrees: the law of z where lambda ~ Gamma(beta D, b + L), so that each replica draws a lambda of its own
-and the inner target's moves, which are given lambda, serve all of them.
+The replica at beta has the law p(z)^beta. With a prior of lambda that is (b + L)^(-beta D), with L the total loss and
+D = a + N d / h the degrees: the law of z if lambda ~ Gamma(beta D, b + L). So each replica draws its own lambda, and
+the inner target's moves, which are given lambda, serve all replicas.
 
-First the exchange itself, for any sampler's replicas; then any target in replicas, and the moves of its sweep; last the trial
-that says whether replicas make round trips.
+This file has the exchange itself, for any sampler's replicas; then a target in replicas and the moves of its sweep;
+last the trial that decides whether replicas make round trips.
 """
 
 from dataclasses import dataclass, replace
@@ -26,21 +26,23 @@ from bayesfair.gibbs.sweep import in_turn
 from bayesfair.gibbs.target import Target, as_pytree
 from bayesfair.gibbs.thinning import TRIPS
 
-RATIO, FEWEST_ROWS = 0.6, 10  # of neighbours on the default ladder; what the hottest replica sees of the data
+RATIO, FEWEST_ROWS = 0.6, 10  # ratio of neighbours on the default ladder; rows that the hottest replica sees
 N_REPLICAS = 16
-HOTTEST = 0.1  # degrees of freedom per person that the hottest replica sees
-WINDOWS = 16, 16, 8, 4, 2  # shares of the warm-up, one over these; the ladder is spaced anew after all but the last
-FEWEST_TRIPS = 1  # of a chain in the last window: draws, with thinning from the warm-up, are worth several windows
-FEWEST_SWEEPS = 64  # of a warm-up that can tell
-LEAST = 1e-3  # share of rejections between neighbours
-OWN = "came_from_hottest", "round_trips", "accepted"  # of a `TemperedState`, beside the inner target's
-FIGURES = "accepted", "round_trips"  # of a `TemperedState`
-FIRST_KEY = 1 << 22  # chains of the trial have numbers from here on
+HOTTEST = 0.1  # degrees of freedom per row that the hottest replica sees
+WINDOWS = 16, 16, 8, 4, 2  # windows are the warm-up over these; all but the last end with a new ladder
+FEWEST_TRIPS = 1  # per chain in the last window; the draws last several windows
+FEWEST_SWEEPS = 64  # shortest warm-up that can decide
+LEAST = 1e-3  # least share of rejections between neighbours
+OWN = "came_from_hottest", "round_trips", "accepted"  # fields of a `TemperedState` beside the inner target's
+FIGURES = "accepted", "round_trips"  # reported fields of a `TemperedState`
+FIRST_KEY = 1 << 22  # number of the first chain of the trial
 
 
 def exchange(key, energy, betas):
-    """As many rounds of `swap` as there are replicas, parity alternating: the order (replicas,) in which their states end,
-    and the share of swaps accepted (pairs,). The rounds cost nothing beside a trajectory, and mix the order well."""
+    """Order (replicas,) of the states after as many rounds of `swap` as replicas, and the share of swaps accepted (pairs,).
+
+    Parity alternates. The rounds cost nothing beside a trajectory, and mix the order well.
+    """
     n_rounds = 2 * ((len(betas) + 1) // 2)
 
     def one(order, part):
@@ -54,7 +56,7 @@ def exchange(key, energy, betas):
 
 
 def swap(key, energy, betas, parity):
-    """One round: the order (replicas,) after swaps of the pairs (r, r + 1) with r of this parity, and which took place.
+    """One round: the order (replicas,) after swaps of the pairs (r, r + 1) with r of this parity, and which were made.
 
     The probability is min(1, exp((beta_{r+1} - beta_r) (V_{r+1} - V_r))), V = `energy` (replicas,).
     """
@@ -100,9 +102,12 @@ def ladder(n_obs, ratio=RATIO):
 
 
 class TemperedState(NamedTuple):
-    """replicas: states of the inner target, stacked, the hottest first. came_from_hottest: has this one been the hottest since
-    it was the coldest? round_trips: states so far that came from the hottest replica to the coldest. accepted: sums of the
-    shares of exchanges of neighbours."""
+    """State of the replicas and of their exchanges.
+
+    replicas: states of the inner target, stacked, the hottest first. came_from_hottest: was this state the hottest
+    after it was last the coldest? round_trips: states so far that travelled from the hottest replica to the coldest.
+    accepted: sums of the shares of accepted exchanges of neighbours.
+    """
 
     replicas: Any
     came_from_hottest: Int[Array, " replicas"]
@@ -116,10 +121,10 @@ def _of_inner(name):
 
 @as_pytree
 class Tempered(Target):
-    """The draws are those of the coldest replica, at beta = 1, which has the inner target's law."""
+    """Target of all replicas. Draws are those of the coldest one, at beta = 1, which has the inner target's law."""
 
     inner: Target
-    betas: Float[Array, " replicas"]  # increasing, the last one 1
+    betas: Float[Array, " replicas"]  # increasing to 1
 
     statistics, n_obs, n_clusters, n_units, n_fairlets, keeps_fairlets = map(
         _of_inner, ("statistics", "n_obs", "n_clusters", "n_units", "n_fairlets", "keeps_fairlets")
@@ -135,7 +140,7 @@ class Tempered(Target):
         return {**inner, "came_from_hottest": ("replica",)}
 
     def replicate(self, states):
-        """Every chain's state in all of its replicas, inverse temperatures times beta."""
+        """The chains' states in all of their replicas, with inverse temperatures times beta."""
         n, chains = len(self.betas), len(jax.tree.leaves(states)[0])
         many = jax.tree.map(lambda part: np.repeat(np.asarray(part)[:, None], n, axis=1), states)
         many = many._replace(lambdas=jax.tree.map(lambda part: part * np.asarray(self.betas), many.lambdas))
@@ -143,7 +148,7 @@ class Tempered(Target):
         return TemperedState(many, nobody, nobody[:, 0], none)
 
     def begun(self, states):
-        """The same with nothing counted yet."""
+        """The same states with counts reset."""
         return states._replace(round_trips=np.zeros_like(states.round_trips), accepted=np.zeros_like(states.accepted))
 
     def moves(self, settings):
@@ -176,7 +181,7 @@ class Tempered(Target):
         return TemperedState(self.inner.read(arrays), **{name: arrays[name] for name in OWN})
 
     def energies(self, state) -> Float[Array, " replicas"]:
-        """V of each replica's state, p(z)^beta being proportional to exp(-beta V)."""
+        """V of each replica's state; p(z)^beta is proportional to exp(-beta V)."""
         inner, replicas = self.inner, state.replicas
         if inner.prior is None:
             return -jax.vmap(lambda one: inner.log_density(one, _coldest(state).lambdas))(replicas)
@@ -185,7 +190,7 @@ class Tempered(Target):
         return power * (jnp.log(inner.prior.rate + loss) - jnp.log(inner.prior.rate + loss[-1]))
 
     def drawn_temperatures(self, key, state):
-        """Of every replica given its state; where they are fixed they stay where they are."""
+        """Inverse temperatures of every replica given its state, unless they are fixed."""
         inner, replicas = self.inner, state.replicas
         if inner.prior is None:
             return replicas.lambdas
@@ -200,7 +205,7 @@ def _coldest(state: TemperedState):
 
 @dataclass(frozen=True)
 class InEachReplica:
-    """The inner target's moves given inverse temperatures, in all replicas at once; reported is the coldest."""
+    """Runs the inner target's moves given inverse temperatures, in all replicas at once; reports those of the coldest."""
 
     moves: tuple
 
@@ -212,7 +217,7 @@ class InEachReplica:
 
 @dataclass(frozen=True)
 class ExchangeReplicas:
-    """Neighbours exchange states; then every replica draws its inverse temperature, of which the exchange knew nothing."""
+    """Neighbours exchange states; then every replica draws its inverse temperature, which the exchange integrated out."""
 
     statistics = {"exchange_rate": Statistic("figure"), TRIPS: Statistic("figure")}  # noqa: RUF012
 
@@ -234,10 +239,11 @@ class ExchangeReplicas:
 
 
 def temper(problem: Problem, states, num_warmup: int, progress_bar=False) -> tuple[Problem, Run] | None:
-    """(the problem in replicas, a run of it from these states of the chains), where they made round trips; None where not.
+    """(the problem in replicas, a run of it from the chains' states) if they make round trips, else None.
 
-    The trial takes `num_warmup` sweeps of all replicas. Inverse temperatures are spaced so that all neighbours exchange as
-    often (Syed, Bouchard-Côté, Deligiannidis and Doucet 2022, Journal of the Royal Statistical Society B 84, section 5).
+    The trial takes `num_warmup` sweeps of all replicas. Inverse temperatures are spaced so that all neighbours exchange
+    equally often (Syed, Bouchard-Côté, Deligiannidis and Doucet 2022, Journal of the Royal Statistical Society B 84,
+    section 5).
     """
     if num_warmup < FEWEST_SWEEPS:
         return None
@@ -256,7 +262,7 @@ def temper(problem: Problem, states, num_warmup: int, progress_bar=False) -> tup
 
 
 def _window(run: Run, target, n_sweeps, bar):
-    """(the run after so many sweeps, the share of exchanges of each pair that was accepted, round trips of a chain)."""
+    """(the run after `n_sweeps`, the share of accepted exchanges of each pair, round trips of a chain)."""
     before = run.states
     run, _, _ = forward(run, target, n_sweeps, bar)
     accepted, trips = (np.asarray(getattr(run.states, name) - getattr(before, name), float) for name in FIGURES)
@@ -264,14 +270,14 @@ def _window(run: Run, target, n_sweeps, bar):
 
 
 def first_ladder(target: Target):
-    """Inverse temperatures, in equal ratios, from where the hottest replica has lost the data up to 1."""
+    """Inverse temperatures in equal ratios up to 1, from one at which the hottest replica hardly sees the data."""
     degree = target.loss.degree or 1.0
     hottest = HOTTEST * degree / target.x.shape[1]
     return np.geomspace(hottest, 1.0, N_REPLICAS)
 
 
 def spaced(betas, rejected):
-    """As many inverse temperatures, between the same ends, with as many rejections between any two neighbours."""
+    """As many inverse temperatures between the same ends, with equal rejections between neighbours."""
     barrier = np.append(0.0, np.cumsum(np.maximum(rejected, LEAST)))
     at = np.linspace(0, barrier[-1], len(barrier))
     return np.exp(np.interp(at, barrier, np.log(np.asarray(betas, float))))

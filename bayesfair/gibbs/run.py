@@ -20,21 +20,21 @@ from bayesfair.gibbs.target import Target
 from bayesfair.gibbs.thinning import cluster_sizes
 from bayesfair.gibbs.threads import compile_once, in_threads
 
-CHUNK_BYTES = 32_000_000  # of labels held by the sampler at a time, all chains together
+CHUNK_BYTES = 32_000_000  # of labels that the sampler holds at a time, all chains together
 MAX_CHUNK = 64
-CHUNK_SECONDS = 0.5  # how long the progress bar may stand still and Ctrl-C go unheard, past the first chunk
-WINDOW = 32  # sweeps of the warm-up from one adaptation of the moves to the next
+CHUNK_SECONDS = 0.5  # longest time without progress and without a check for Ctrl-C, past the first chunk
+WINDOW = 32  # sweeps of the warm-up between adaptations of the moves
 
 
 class KeepFairlets(NamedTuple):
-    """Which draws keep their fairlets: so many of every `of`, evenly spaced, `done` draws having been made before."""
+    """Which draws keep their fairlets: some of every `of`, evenly spaced, after `done` earlier draws."""
 
     number: int = 1
     of: int = 1
     done: int = 0
 
     def among(self, n_draws: int) -> Int[np.ndarray, " kept"]:
-        """Which of the next `n_draws` draws they are."""
+        """Which of the next `n_draws` draws keep them."""
         draws = np.arange(n_draws)
         return draws[(self.done + draws) * self.number % self.of < self.number]
 
@@ -44,9 +44,9 @@ class KeepFairlets(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A run that can go on: the chains' keys, sweeps done, states, and the moves that the warm-up settled on.
+    """A run that can be continued: the chains' keys, sweeps done, states, and the moves after the warm-up.
 
-    fairlets: which draws keep them, of targets that have them (`HasFairlets`); None: none.
+    fairlets: which draws keep them, for targets that have them (`HasFairlets`); None: none.
     """
 
     keys: UInt[Array, "chains 2"]
@@ -69,7 +69,7 @@ class Chains(NamedTuple):
         return cls(problem.target, problem.target.moves(problem.settings), problem.settings.seed, number)
 
     def run(self, states, first=0) -> Run:
-        """Of them at these states, numbered from `first` on."""
+        """A run of these chains from these states, numbered from `first` on."""
         return Run(chain_keys(self.seed, self.number, first), 0, states, self.moves)
 
 
@@ -80,7 +80,7 @@ def start_run(problem: Problem, num_chains: int) -> Run:
 
 
 def chain_keys(seed: int, num_chains: int, first=0) -> UInt[Array, "chains 2"]:
-    """One key per chain, of those numbered from `first` on; sweep t of a chain uses fold_in(key, t)."""
+    """One key per chain, numbered from `first` on; sweep t of a chain uses fold_in(key, t)."""
     return _keys_of(jax.random.PRNGKey(seed), np.arange(first, first + num_chains, dtype=np.uint32))
 
 
@@ -90,13 +90,13 @@ def _keys_of(key, chains):
 
 
 def warm_up(run: Run, target: Target, num_warmup: int, progress_bar=False) -> tuple[Run, dict[str, np.ndarray]]:
-    """`num_warmup` sweeps that are thrown away, in which moves adapt; and what they reported, {name: (chains, sweeps)}.
+    """Discard `num_warmup` sweeps in which moves adapt; return the run and the reports, {name: (chains, sweeps)}.
 
-    After every 32 sweeps of this call those that can are given the means of what the sweep reported in them, all chains
-    pooled. Nothing depends on the clock. A shorter warm-up, and sweeps after the last 32, adapt nothing; what moves have to
-    complain of at the end is a warning. Sizes of clusters are reported beside the scalars of moves and target.
+    After every 32 sweeps of this call, moves that can adapt get the means of the sweeps' reports, pooled over chains.
+    Nothing depends on the clock. A shorter warm-up, and sweeps after the last 32, adapt nothing. Moves' complaints at
+    the end become warnings. Sizes of clusters are reported beside the scalars of moves and target.
     """
-    done, chunks, changed, tried = 0, [], 0, defaultdict(set)  # `changed`: the scalars with which the moves last did
+    done, chunks, changed, tried = 0, [], 0, defaultdict(set)  # `changed`: number of chunks when moves last changed
     with one_step("compiling", progress_bar):  # not in the first sweeps, by which the bar tells when all will be done
         advance(run, target, 0, 1)
     with progress(num_warmup, "warm-up", progress_bar) as bar:
@@ -137,7 +137,7 @@ def _recent(chunks) -> dict[str, float]:
 
 
 def _whole(chunks) -> dict[str, np.ndarray]:
-    """Scalars of consecutive chunks as one, of what the last of them has; nothing of none."""
+    """Join the scalars of consecutive chunks, for the names in the last one; {} without chunks."""
     names = chunks[-1] if chunks else ()
     return {name: np.concatenate([chunk[name] for chunk in chunks], axis=1) for name in names}
 
@@ -149,19 +149,19 @@ def _complain(moves, recent):
 
 
 def tuning(moves) -> dict[str, int]:
-    """What the warm-up has settled, by name, for a file."""
+    """The settings found by the warm-up, by name, for a file."""
     return {name: getattr(move, name) for move in every_move(moves) for name in getattr(move, "tunes", ())}
 
 
 def tuned(moves, values) -> tuple:
-    """The moves with what `tuning` told."""
+    """The moves with the settings from `tuning`."""
     return _each(lambda move: replace(move, **{name: values[name] for name in getattr(move, "tunes", ())}), moves)
 
 
 class InMemory:
-    """Where draws go as they are made: arrays of their full size. `done`: how many there are, `run`: as it is after them.
+    """Collects draws in arrays of their full size. `done`: how many there are; `run`: its state after them.
 
-    Anything with `append(run, draws)`, which takes a chunk as a whole or not at all, and `done` may stand in its place.
+    Anything with `done` and `append(run, draws)`, which takes a chunk as a whole or not at all, can replace it.
     """
 
     def __init__(self, num_draws: int, fairlets: KeepFairlets | None = None):
@@ -182,7 +182,7 @@ class InMemory:
         if draws.fairlets is not None:
             first, last = np.searchsorted(self._which, (into.start, into.stop))
             self._fairlet[:, first:last] = draws.fairlets.fairlet
-        self._last = run, into.stop  # at once, so that an interrupt leaves no half chunk
+        self._last = run, into.stop  # in one assignment, so that an interrupt leaves no half chunk
 
     def _room(self, part, length=None):
         return np.empty((part.shape[0], self._num_draws if length is None else length, *part.shape[2:]), part.dtype)
@@ -207,9 +207,9 @@ class InMemory:
 def draw(
     run: Run, target: Target, num_draws: int, thinning: int = 1, progress_bar=False, into=None
 ) -> tuple[Run, Draws] | None:
-    """`num_draws` draws per chain, `thinning` sweeps apart. Ctrl-C keeps what was drawn, if anything was.
+    """Make `num_draws` draws per chain, `thinning` sweeps apart. Ctrl-C keeps the draws made so far, if any.
 
-    `into`: takes them instead, as `InMemory` does; then nothing is returned.
+    `into`: collects them instead, as `InMemory` does; then nothing is returned.
     """
     statistics = statistics_of(target, run.moves)
     kept = InMemory(num_draws, run.fairlets) if into is None else into
@@ -229,14 +229,14 @@ def draw(
             raise
         tell(
             f"Interrupted: kept the {kept.done} of {num_draws} draws made so far; "
-            f"resume(num_draws={num_draws - kept.done}), or resume() alone, makes the others.",
+            f"resume(num_draws={num_draws - kept.done}), or resume() alone, makes the rest.",
             Interrupted,
         )
     return None if into is not None else (kept.run, kept.draws)
 
 
 def _kept(labels, scalars, statistics) -> Draws:
-    """The draws of a chunk, without what only the warm-up reads; nothing that nobody declared is dropped in silence."""
+    """The draws of a chunk without scalars that only the warm-up reads; undeclared scalars are an error."""
     undeclared = sorted(set(scalars) - set(statistics))
     if undeclared:
         remedy = "Name them in the `statistics` of the move or target that reports them."
@@ -248,13 +248,13 @@ def _kept(labels, scalars, statistics) -> Draws:
 
 
 def advance(run: Run, target: Target, n_draws: int, thinning: int):
-    """(the run after it, what is kept of every row {name: (chains, n_draws, obs)}, what was reported)."""
+    """(the run afterwards, what is kept of every row {name: (chains, n_draws, obs)}, reported scalars)."""
     length, chains, fairlets = _chunk_length(run, target), (run.keys, run.states), run.fairlets is not None
 
     def chunk(chains, n_draws=n_draws):
         numbers = run.sweep, n_draws, thinning
         states, rows, scalars = run_chunk(target, chains, *numbers, moves=run.moves, length=length, fairlets=fairlets)
-        # Copies: a view would keep the whole chunk, which is mostly empty where sweeps are slow.
+        # Copies: a view would keep the whole chunk, which is mostly empty if sweeps are slow.
         return states, jax.tree.map(lambda part: np.asarray(part)[:, :n_draws].copy(), (rows, scalars))
 
     def compile_first(one):
@@ -266,7 +266,7 @@ def advance(run: Run, target: Target, n_draws: int, thinning: int):
 
 
 def _mark_idle(scalars, moves, number):
-    """NaN where a move with a `period` was not made in the last sweep, of this number, of a draw."""
+    """Set NaN for draws in whose last sweep, of this number, a move with a `period` was idle."""
     for move in every_move(moves):
         if getattr(move, "period", 1) > 1:
             for name in move.statistics:
@@ -274,7 +274,7 @@ def _mark_idle(scalars, moves, number):
 
 
 def forward(run: Run, target: Target, n_sweeps: int, bar):
-    """`n_sweeps` of which nothing is kept: (the run after them, labels (chains, obs), what the last one reported)."""
+    """Run `n_sweeps` and keep none: (the run afterwards, labels (chains, obs), the last sweep's scalars)."""
     for size in _pace(n_sweeps, n_sweeps, bar):
         run, rows, scalars = advance(run, target, 1, size)
     return run, rows["labels"][:, 0], scalars
@@ -287,9 +287,11 @@ def _chunk_length(run: Run, target: Target) -> int:
 
 
 def _pace(total: int, longest: int, bar, window: int | None = None):
-    """Sizes of chunks that add up to `total`, each about CHUNK_SECONDS long as the ones before it went, none across a
-    multiple of `window`. The clock, of process 0 where chains are shared, decides when the bar moves and Ctrl-C is heard;
-    draws and decisions never see it."""
+    """Sizes of chunks that add up to `total`, none across a multiple of `window`.
+
+    Each takes about CHUNK_SECONDS, judged by those before. The clock (process 0's if chains are shared) decides only
+    when the bar moves and Ctrl-C is heard; draws and decisions never depend on it.
+    """
     done, wish, window = 0, 1, window or total
     while done < total:
         size = min(wish, longest, total - done, window - done % window)

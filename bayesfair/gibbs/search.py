@@ -1,4 +1,4 @@
-"""Where chains start: in the modes that hold mass, with jumps between them where there are several."""
+"""Where chains start: in the modes that hold mass, with jumps between them if there are several."""
 
 from dataclasses import replace
 from typing import Literal, NamedTuple
@@ -17,20 +17,20 @@ from bayesfair.gibbs.problem import Problem
 from bayesfair.gibbs.replicas import temper
 from bayesfair.gibbs.run import Chains, start_run
 
-FEW_ROWS = 100  # of which replicas are tried unasked: beyond, 16 of them cost minutes, and seldom make round trips
+FEW_ROWS = 100  # rows up to which replicas are tried unasked: beyond, they cost minutes and rarely make round trips
 NO_TRIPS = (
     "tempering: replicas at 16 inverse temperatures made too few round trips between the hottest and the coldest one in "
-    "the trial before the warm-up, so that chains are as without them. A longer warm-up makes a longer trial; tables of more "
-    "than some hundreds of rows seldom have any."
+    "the trial before the warm-up, so sampling continues without tempering. A longer warm-up makes a longer trial; "
+    "tables of more than some hundreds of rows rarely make any."
 )
 PERIOD = 4  # a jump of T steps is tried every T / PERIOD sweeps
 
 
 class FoundModes(NamedTuple):
-    """The modes that were found, best first, a row each, and how.
+    """The modes that were found, best first, one row each, and how they were found.
 
-    log_mass, se, lower, upper: of the mass relative to the first one's, NaN and infinite where not known. starts, chains: how
-    many ended, and began, there. lp, loss: means (in the sampler's units); labels: of one clustering there.
+    log_mass, se, lower, upper: of the mass relative to the first one's, NaN and infinite if unknown. starts, chains:
+    numbers that ended, and began, there. lp, loss: means (in the sampler's units). labels: of one clustering there.
     num_starts: of the search. weighed: were jumps tried? length: of their longest paths.
     """
 
@@ -57,13 +57,14 @@ def start_in_modes(
     tempering: bool | Literal["auto"] = "auto",
     progress_bar=False,
 ):
-    """(the problem, with the modes between which its chains jump or in replicas; a run whose chains are in the modes that hold
-    mass; what was found, None where there was no search and where replicas cross modes, so that draws tell more).
+    """(the problem, a run whose chains start in modes that hold mass, the modes found).
 
-    num_starts: of the search, fewer where `num_warmup` sweeps of all chains do not suffice for them; without two batches of
-    chains there is none, and chains begin at the target's own starts. mode_jumps: "auto", the number of steps of the longest
-    path, or False for none at all. tempering: True, replicas and no jumps; "auto", replicas of few rows where there are several
-    modes and no jumps; False for none. They are there where they make round trips.
+    The problem includes the modes between which chains jump, or replicas. The modes are None without a search, and if
+    replicas cross modes, so that draws tell more. num_starts: of the search, fewer if `num_warmup` sweeps of all chains
+    do not suffice for them; below two batches of chains there is no search, and chains begin at the target's own
+    starts. mode_jumps: "auto", the number of steps of the longest path, or False for no jumps. tempering: True for
+    replicas and no jumps; "auto" for replicas if there are few rows, several modes and no jumps; False for none.
+    Replicas are used only if they make round trips.
     """
     target = problem.target
     if tempering is True and not target.has_density:
@@ -106,19 +107,19 @@ def _in_modes(problem: Problem, num_chains, num_warmup, num_starts, mode_jumps, 
 
 
 def _asks_for_replicas(target, found: FoundModes | None) -> bool:
-    """Are there several modes of few rows between which no chain can jump?"""
+    """Are there few rows and several modes between which no chain can jump?"""
     several = found is not None and len(found.starts) > 1
     return several and not can_jump(target) and target.has_density and target.n_obs <= FEW_ROWS
 
 
 def with_jumps(target, moves, places: Modes, length=1):
-    """The target that knows these modes, and its moves with jumps between them."""
+    """The target with these modes, and its moves with jumps between them."""
     jumps = ModeJumps(length, max(1, length // PERIOD))
     return replace(target, modes=places), (*moves, jumps)
 
 
 def _order(modes: list[Mode], masses: Masses | None):
-    """(all modes, the heaviest first; those of them that get chains)."""
+    """(all modes, the heaviest first; the modes that get chains)."""
     if masses is None:
         return list(range(len(modes))), list(range(len(modes)))
     weight = [middle(one) for one in masses.ratio]
@@ -128,7 +129,7 @@ def _order(modes: list[Mode], masses: Masses | None):
 
 
 def _states(modes, masses, homes):
-    """A state for every chain, in the mode that is its home."""
+    """A state for every chain, in its home mode."""
     pools = masses.pools if masses else [mode.pool(len(homes)) for mode in modes]
     states = [
         jax.tree.map(lambda part: np.asarray(part)[homes[:chain].count(home)], pools[home])  # noqa: B023
@@ -138,7 +139,7 @@ def _states(modes, masses, homes):
 
 
 def _found(modes, masses, order, homes, n_starts) -> FoundModes:
-    """Without masses the best by density has itself alone for its measure."""
+    """The modes as a table. Without masses only the first, the best by density, has a known one: its own."""
     ratios = masses.ratio if masses else [ITSELF, *[UNKNOWN] * (len(modes) - 1)]
     log_mass, se, lower, upper = np.array([ratios[j] for j in order]).T
     modes, chains = [modes[j] for j in order], [homes.count(j) for j in order]

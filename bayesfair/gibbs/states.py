@@ -1,9 +1,9 @@
 """The states of targets over fairlets: between sweeps, opened for the moves of a sweep, and with cluster centres.
 
-The state is O(N). Fairlets are rows of a table of members with one column per *slot*; every group owns as many columns
-as its largest count in a fairlet. Where a fairlet holds fewer, a *phantom* (index N, weight nothing) fills the slot, so
-that "swap two members" and "hand over the extra member" are one and the same move. The order of members within a row
-means nothing, and every decomposition is written in equally many ways, so the law of the table is the law of B.
+The state is O(N). Fairlets are rows of a table of members with one column per *slot*; every group has as many columns
+as its largest count in a fairlet. If a fairlet holds fewer, a *phantom* (index N, weight 0) fills the slot, so that
+"swap two members" and "hand over the extra member" are the same move. The order of members within a row means nothing.
+Every decomposition is written in equally many ways, so the law of the table is the law of B.
 """
 
 from typing import NamedTuple
@@ -22,7 +22,7 @@ class InverseTemperatures(NamedTuple):
 
 
 class Fairlets(NamedTuple):
-    """Some fairlets, opened: who is in which slot, their features (zeros where a slot is empty), what may be held."""
+    """Some fairlets, opened: members by slot, their features (zeros in empty slots), and the bounds on their counts."""
 
     members: Int[Array, "fairlets slots"]
     x: Float[Array, "fairlets slots dim"]
@@ -36,9 +36,9 @@ class Fairlets(NamedTuple):
 
 
 class FairletState(NamedTuple):
-    """A fair clustering: each observation has a fairlet, each fairlet a cluster, so balance holds by construction.
+    """A fair clustering: each row has a fairlet, each fairlet a cluster, so balance holds by construction.
 
-    members: () where no state has them. lambdas: None where nobody reads them.
+    members: () if no state has them. lambdas: None if nothing reads them.
     """
 
     members: Int[ArrayLike, "fairlets slots"] | tuple[()]
@@ -47,7 +47,7 @@ class FairletState(NamedTuple):
 
 
 class OpenState(NamedTuple):
-    """The same within a sweep. `fairlets`: () where no state has members."""
+    """The state within a sweep. `fairlets`: () if no state has members."""
 
     fairlets: Fairlets | tuple[()]
     cluster: Int[Array, " fairlets"]
@@ -62,9 +62,9 @@ class OpenState(NamedTuple):
 
 
 class CenteredState(NamedTuple):
-    """The same with cluster centres m drawn given B and C, inside `GivenCenters` alone: moves there are to be given m.
+    """The state with cluster centres m drawn given B and C, inside `GivenCenters` alone: moves there are given m.
 
-    `means`: of the clusters, for a move that reads them and comes first; None where they would have to be worked out.
+    `means`: of the clusters, for a first move that reads them; None if they would have to be computed.
     """
 
     fairlets: Fairlets | tuple[()]
@@ -82,5 +82,5 @@ class CenteredState(NamedTuple):
 
 
 def computed_once(values):
-    """`values` as they are: left to itself, XLA computes them again inside every fused loop that reads them."""
+    """`values` unchanged; without this, XLA recomputes them in every fused loop that reads them."""
     return jax.lax.optimization_barrier(values)

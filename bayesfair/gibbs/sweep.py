@@ -1,12 +1,12 @@
-"""A sweep: a tuple of moves in turn; and a compiled chunk of sweeps over all chains.
+"""A sweep is a tuple of moves in turn; a compiled chunk of sweeps runs over all chains.
 
-A move is `(key, target, state) -> (state, stats)`: a frozen dataclass of settings, equal to its like alone and hashable, so
-that a sweep is compiled once. (NamedTuples of different classes are equal where their fields are.) Each leaves the target
-invariant, which the tests see in transition matrices built from the law that it publishes, so the sweep does. A move
-declares its `statistics`; it may `adapt` in the warm-up, and have a `complaint` at its end; what it `tunes` is stored with
-a run. One that holds others in its field `moves` is a wrapper: they run inside it. One with a `period` is made in every so
-many sweeps alone, in all chains at once. In the others it reports 0, and draws have NaN there (`run.advance`): a program
-that gives back NaN stops under JAX_DEBUG_NANS.
+A move is `(key, target, state) -> (state, stats)`: a frozen dataclass of settings, hashable and equal only to its like,
+so that a sweep is compiled once. (NamedTuples of different classes are equal if their fields are.) Each move leaves the
+target invariant, and so does the sweep; tests verify it on transition matrices built from the law that the move
+publishes. A move declares its `statistics`. It may `adapt` in the warm-up and have a `complaint` at its end; the
+settings that it `tunes` are stored with a run. A move with a field `moves` is a wrapper: these run inside it. A move
+with a `period` runs only in every so many sweeps, in all chains at once. In other sweeps it reports 0, and draws have
+NaN there (`run.advance`): a program that returns NaN stops under JAX_DEBUG_NANS.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from bayesfair.gibbs.threads import of_every_chain
 
 
 def in_turn(key, target: Target, state, moves, first=0, number=0):
-    """The moves one after the other, each with the key of its place; (state, what they all reported).
+    """Run the moves in turn, each with the key of its place: (state, all their reports).
 
     `number`: of the sweep, for moves with a `period`.
     """
@@ -37,7 +37,7 @@ def in_turn(key, target: Target, state, moves, first=0, number=0):
 
 
 def _idle(made):
-    """A move that does nothing, and reports zeros."""
+    """A move that does nothing and reports zeros."""
 
     def stay(state):
         stats = jax.eval_shape(made, state)[1]
@@ -47,17 +47,17 @@ def _idle(made):
 
 
 def adjoint(moves) -> tuple:
-    """The moves in reversed time: z after these, then z', is as probable under the target as z', then z, after `moves`.
+    """The moves in reversed time: these lead from z to z' as often under the target as `moves` lead from z' to z.
 
-    The last comes first. A move that is not reversible by itself, as it does several things in an order, has a method
-    `adjoint` that gives the opposite order.
+    The last comes first. A move that does several things in an order is not reversible by itself; its method `adjoint`
+    gives the opposite order.
     """
     return tuple(move.adjoint() if hasattr(move, "adjoint") else move for move in reversed(moves))
 
 
 @dataclass(frozen=True)
 class Repeat:
-    """Moves in turn, several times in a sweep; they report what they did the last time."""
+    """Runs moves in turn, several times in a sweep; reports are those of the last time."""
 
     moves: tuple
     times: int = 1
@@ -73,31 +73,31 @@ class Repeat:
 
 
 def every_move(moves):
-    """The moves of a sweep, wrappers before what is inside them."""
+    """All moves of a sweep, wrappers before the moves inside them."""
     for move in moves:
         yield move
         yield from every_move(getattr(move, "moves", ()))
 
 
 def statistics_of(target: Target, moves) -> dict[str, Statistic]:
-    """What each scalar is that the target and the moves report."""
+    """The kind of each scalar that the target and the moves report."""
     declared = [target.statistics, *(getattr(move, "statistics", {}) for move in every_move(moves))]
     return {name: statistic for part in declared for name, statistic in part.items()}
 
 
 def sweep(key, target: Target, state, moves, number=0):
-    """One sweep, of this number; pure in the key: (state, what moves and target report)."""
+    """One sweep with this number, pure in the key: (state, reports of moves and target)."""
     opened, stats = in_turn(key, target, target.open(state), moves, number=number)
     return target.close(opened), {**stats, **target.scalars(opened)}
 
 
 @partial(jax.jit, static_argnames=("moves", "length", "fairlets"))
 def run_chunk(target: Target, chains, first, n_draws, thinning, moves: tuple, length: int, fairlets: bool = False):
-    """`n_draws` <= `length` draws, `thinning` sweeps each, of all chains (keys, states) at once, from sweep number `first` on.
+    """Up to `length` draws, `n_draws` of them, `thinning` sweeps each, of all chains (keys, states), from sweep `first` on.
 
-    Sweep t of a chain uses fold_in(key, t), whatever the chunk: a resumed run repeats a longer one bit for bit.
-    Returns (states, {"labels": (chains, length, obs)}, {name: (chains, length)}); draws past `n_draws` mean nothing. With
-    `fairlets` the second has the fairlet of every row beside its label.
+    Sweep t of a chain uses fold_in(key, t), whatever the chunk: a resumed run repeats a longer one bit for bit. Returns
+    (states, {"labels": (chains, length, obs)}, {name: (chains, length)}); draws past `n_draws` mean nothing. With
+    `fairlets` the second includes the fairlet of every row.
     """
     label_type = jnp.int8 if target.n_clusters <= 127 else jnp.int16
 

@@ -1,8 +1,8 @@
-"""What a target of the sampler is: the protocol that the run, the moves and the estimator speak.
+"""The protocol of a target, for the run, the moves and the estimator.
 
-A target is data and law in one pytree. Its state is a NamedTuple of arrays, whatever the target wants it to be, in which
-only the target and its moves look. Everything else (chunks, warm-up, interrupts, resuming, storing) knows this page alone.
-A new target is a file with a subclass of `Target`, named in `targets` or passed as `target=` by its user.
+A target is data and law in one pytree. Its state is a NamedTuple of arrays that only the target and its moves look
+into. Everything else (chunks, warm-up, interrupts, resuming, storing) uses this protocol alone. A new target is a file
+with a subclass of `Target`, named in `targets` or passed as `target=` by its user.
 """
 
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ from bayesfair.fairness.groups import Groups
 from bayesfair.gibbs.losses import Loss
 from bayesfair.gibbs.temperature import Dispersion
 
-NEARLY_ZERO = 1e-3  # of a mean beside the entries: less of it costs a float32 nothing
-STATIC = {"static": True}  # metadata of a field that decides what is compiled; the others are data
+NEARLY_ZERO = 1e-3  # mean relative to the entries below which float32 loses nothing
+STATIC = {"static": True}  # metadata of a field that decides what is compiled; other fields are data
 
 
 class Table(NamedTuple):
@@ -131,8 +131,10 @@ class Settings(NamedTuple):
 
 
 def rows_of(X, loss: Loss, dtype, n_more=0) -> Float[np.ndarray, "rows dim"]:
-    """Rows of X (N, d) as the sampler reads them: less their mean where the loss allows, so that float32 loses nothing;
-    `n_more` of zeros behind them. Rows that nobody may change, and are so already, are not copied."""
+    """Rows of X (N, d) as the sampler reads them: centred if the loss allows, so that float32 loses nothing.
+
+    `n_more` rows of zeros follow. Read-only rows that are already so are not copied.
+    """
     mean = X.mean(0) if loss.translation_invariant else 0.0
     centered = np.all(np.abs(mean) <= NEARLY_ZERO * np.abs(X[:1000]).max())
     if n_more == 0 and X.dtype == dtype and centered and is_aligned(X) and not X.flags.writeable:

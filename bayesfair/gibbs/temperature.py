@@ -1,4 +1,4 @@
-"""Inverse temperatures: what a user may ask for, and the choices that look at residuals around given clusters."""
+"""Inverse temperatures: what users may ask for, and choices by residuals around given clusters."""
 
 from typing import NamedTuple
 
@@ -10,8 +10,8 @@ from bayesfair.balanced.centroids import medians
 from bayesfair.gibbs.losses import BregmanLoss
 
 NAMES = "dispersion", "holmes-walker", "loss-likelihood-bootstrap"
-FLAT = 1e-10  # of the largest eigenvalue of a covariance: less is none
-MUCH = 10  # times what the dispersion says: told in a warning
+FLAT = 1e-10  # relative to a covariance's largest eigenvalue: less counts as 0
+MUCH = 10  # times the lambda of 'dispersion': more is warned of
 
 
 class Dispersion(NamedTuple):
@@ -57,7 +57,7 @@ def holmes_walker(loss, X, labels, *, dim=None, weight=None) -> float:
     distance = np.asarray((loss.divergence if is_bregman else loss.dissimilarity.between)(X, means), dtype=float)
     typical = medians(distance[:, None], weight)[0]
     if not typical > 0:
-        rule = "not be 'holmes-walker' where more than half of the observations sit on their cluster's mean"
+        rule = "not be 'holmes-walker' if more than half of the rows lie on their cluster's mean"
         raise ValueError(
             message("inverse_temperature", rule, "a median loss of 0", "Use 'dispersion', or give numbers.")
         )
@@ -112,15 +112,15 @@ def loss_likelihood_bootstrap(loss, X, labels, *, weight=None) -> float:
     if found > MUCH * of_dispersion:
         what = f"gives a lambda {found / of_dispersion:,.0f} times that of 'dispersion', as rows hardly vary in some direction"
         remedy = "drop features that nearly follow from others, or use 'dispersion'"
-        result = "all memberships will look sure"
+        result = "all memberships will look certain"
         tell(f"inverse_temperature='loss-likelihood-bootstrap' {what}: {result}. Remedy: {remedy}.")
     return float(found)
 
 
 def _refuse_flat(spread, n_rows):
-    """ValueError where the eigenvalues of a cluster's covariance, in rising order, say that its rows lie in a subspace."""
+    """Raise a ValueError if the sorted eigenvalues of a cluster's covariance show that its rows lie in a subspace."""
     if not spread[0] > FLAT * spread[-1]:
-        rule = "not be 'loss-likelihood-bootstrap' where the rows of a cluster do not vary in all directions"
+        rule = "not be 'loss-likelihood-bootstrap' if the rows of a cluster do not vary in all directions"
         remedy = (
             "Use 'dispersion' or 'holmes-walker', drop features that follow from others, or ask for fewer clusters."
         )
@@ -145,7 +145,7 @@ def resolve_temperature(value):
 
 
 def check_how_many(inverse_temperature, fixed):
-    """ValueError where fixed inverse temperatures are not as many as those that are `fixed`, by their names."""
+    """Raise a ValueError if the number of fixed inverse temperatures differs from `fixed`, their names."""
     given = isinstance(inverse_temperature, tuple) and not isinstance(inverse_temperature, Dispersion)
     if given and len(inverse_temperature) != len(fixed):
         rule, remedy = (
@@ -157,12 +157,12 @@ def check_how_many(inverse_temperature, fixed):
                 "be a pair for targets over fairlets",
                 "Pass (lambda_f, lambda_c).",
             )
-        got = "one number" if len(fixed) == 2 else "a pair"  # not the numbers, which are in the sampler's units here
+        got = "one number" if len(fixed) == 2 else "a pair"  # not the numbers, which are in the sampler's units
         raise ValueError(message("inverse_temperature", rule, got, remedy))
 
 
 def refuse_without_degree(inverse_temperature, fixed="a pair (lambda_f, lambda_c)"):
-    """ValueError: nothing but what is `fixed` suits a loss without a degree."""
+    """Raise a ValueError: a loss without a degree needs `fixed` inverse temperatures."""
     rule = f"be {fixed} for a loss without a degree"
     remedy = "Give the loss its degree (2 for squared distances, 1 for norms) to let the data choose."
     raise ValueError(message("inverse_temperature", rule, repr(inverse_temperature), remedy))

@@ -1,4 +1,4 @@
-"""How many sweeps from one draw to the next, from the autocorrelation of the warm-up's second half: pure NumPy, no clock."""
+"""Sweeps between draws, from the autocorrelation of the warm-up's second half: pure NumPy, no clock."""
 
 import numpy as np
 from jaxtyping import Int, Real
@@ -6,22 +6,22 @@ from jaxtyping import Int, Real
 from bayesfair._draws import COMPARED
 from bayesfair.gibbs.sweep import statistics_of
 
-WORTH = 0.5  # independent draws for a draw: 4 x 500 are 1,000, with which R-hat is below 1.01
-# Looks at a row and a centre from one draw to the next: with 4 x 1,000 draws about a minute on two cores.
+WORTH = 0.5  # independent draws per draw: 4 x 500 draws are worth 1,000, with R-hat below 1.01
+# Looks at a row and a centre between draws: about a minute on two cores with 4 x 1,000 draws.
 BUDGET = 2_500_000
-A_SWEEP = 100_000  # as many looks take as long as a sweep of a very small table
-SHORTEST = 50  # sweeps in the second half of the warm-up, below which they tell nothing
+A_SWEEP = 100_000  # looks that take as long as a sweep of a very small table
+SHORTEST = 50  # least number of sweeps in the second half of the warm-up
 SIZE = "cluster_size_"
-TRIPS = "round_trips"  # in the chain so far, states that came from the hottest replica to the coldest
+TRIPS = "round_trips"  # states of the chain so far that travelled from the hottest replica to the coldest
 
 
 def suitable_thinning(scalars, moves, target) -> int:
-    """Sweeps per draw with which each is worth about half of an independent one, within BUDGET; how many draws will be made
-    has no say, so that two runs, one after the other, are one longer run.
+    """Sweeps per draw that make each worth about half an independent one, within BUDGET.
 
-    scalars: what `warm_up` handed out, {name: (chains, sweeps)}. The slowest of the sizes of clusters and of the scalars that
-    `target` and `moves` declare as parameters or quantities decides, and of replicas the time of a round trip. 1 after a
-    warm-up of fewer than 100 sweeps.
+    The number of draws does not matter, so that two runs in turn are one longer run. scalars: reports of `warm_up`,
+    {name: (chains, sweeps)}. The slowest of the sizes of clusters and of the scalars that `target` and `moves` declare
+    as parameters or quantities decides, and with replicas the time of a round trip. 1 after a warm-up of fewer than 100
+    sweeps.
     """
     compared = {name for name, statistic in statistics_of(target, moves).items() if statistic.kind in COMPARED}
     kept = [values for name, values in scalars.items() if name in compared or name.startswith(SIZE)]
@@ -29,7 +29,7 @@ def suitable_thinning(scalars, moves, target) -> int:
     if n_sweeps < 2 * SHORTEST:
         return 1
     slowest = max(autocorrelation_time(values[:, n_sweeps // 2 :]) for values in kept)
-    if TRIPS in scalars:  # modes may differ in what no scalar tells
+    if TRIPS in scalars:  # modes may differ although every scalar is alike
         made = (scalars[TRIPS][:, -1] - scalars[TRIPS][:, 0]).mean()
         slowest = max(slowest, n_sweeps / max(made, 1.0))
     affordable = BUDGET / (A_SWEEP + target.n_obs * target.looks_per_row)
@@ -37,10 +37,11 @@ def suitable_thinning(scalars, moves, target) -> int:
 
 
 def autocorrelation_time(values: Real[np.ndarray, "chains sweeps"]) -> float:
-    """1 + 2 sum of autocorrelations of stationary chains, at least 1; 1 where nothing varies.
+    """1 + 2 sum of autocorrelations of stationary chains, at least 1; 1 if nothing varies.
 
-    Autocovariances around each chain's own mean, averaged over chains (what differs between chains is for R-hat), as far as
-    sums of neighbours stay above zero, and never rising (Geyer 1992, Statistical Science 7, initial monotone sequence).
+    Autocovariances are around each chain's own mean, averaged over chains (R-hat covers differences between chains).
+    They are summed while sums of neighbours stay above zero, and never rise (Geyer 1992, Statistical Science 7, initial
+    monotone sequence).
     """
     values = np.asarray(values, dtype=float)
     values = values - values.mean(1, keepdims=True)
@@ -55,6 +56,6 @@ def autocorrelation_time(values: Real[np.ndarray, "chains sweeps"]) -> float:
 
 
 def cluster_sizes(labels, n_clusters: int) -> dict[str, Int[np.ndarray, "chains draws"]]:
-    """Sizes of the clusters of labels (chains, draws, obs), from the largest down: what no renumbering changes."""
+    """Sizes of the clusters of labels (chains, draws, obs), from the largest down: invariant under renumbering."""
     sizes = -np.sort(-np.stack([(labels == k).sum(2) for k in range(n_clusters)]), axis=0)
     return {f"{SIZE}{rank}": values for rank, values in enumerate(sizes, 1)}

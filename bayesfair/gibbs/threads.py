@@ -1,4 +1,4 @@
-"""Chains over processes, and those of each over threads: XLA runs the loops of a program on one core."""
+"""Chains over processes, and each process's chains over threads: XLA runs the loops of a program on one core."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -10,15 +10,15 @@ import numpy as np
 
 from bayesfair.distributed.messages import over_chains
 
-_COMPILED = set()  # programs
+_COMPILED = set()  # programs compiled so far
 
 
 def in_threads(program, chains, compile_first=None):
-    """`program(chains)`, every leaf of which has the chains for its first axis, as many of them at once as there are cores.
+    """`program(chains)`, with as many chains at once as there are cores; every leaf of the result has chains first.
 
-    On a CPU each chain is a call of its own, so that its bits depend on nothing but itself: not on how many chains there are,
-    nor on how many processes share them. Where there is an accelerator a process makes one call. `compile_first(one)` is called
-    before with the first chain where there are several, or all threads compile.
+    On a CPU each chain is a call of its own, so that its bits depend on itself alone: not on the number of chains, nor
+    on how many processes share them. With an accelerator a process makes one call. With several chains,
+    `compile_first(one)` runs first with the first one, or all threads would compile.
     """
     return over_chains(partial(_in_threads, program, compile_first), chains)
 
@@ -31,7 +31,7 @@ def _in_threads(program, compile_first, chains):
     ones = [jax.tree.map(lambda part: part[at : at + 1], chains) for at in range(n_chains)]  # noqa: B023
     if compile_first is not None:
         compile_first(ones[0])
-    double = jax.config.jax_enable_x64  # which is a thread's own
+    double = jax.config.jax_enable_x64  # a setting of each thread
 
     def run(one):
         with jax.enable_x64(double):
@@ -42,15 +42,17 @@ def _in_threads(program, compile_first, chains):
 
 
 def of_every_chain(one, *chains):
-    """`jax.vmap(one)(*chains)`; where it is one chain alone, as on a CPU, without an axis of it: along that, XLA scatters with
-    indices of two numbers for every row."""
+    """`jax.vmap(one)(*chains)`, but a single chain, as on a CPU, is called without the axis.
+
+    Along that axis XLA scatters with indices of two numbers for every row.
+    """
     if len(jax.tree.leaves(chains)[0]) > 1:
         return jax.vmap(one)(*chains)
     return jax.tree.map(lambda part: jnp.asarray(part)[None], one(*jax.tree.map(lambda part: part[0], chains)))
 
 
 def compile_once(run_nothing, settings, arrays):
-    """`run_nothing()`, before several threads would compile a program each, for every new program."""
+    """`run_nothing()` for every new program, before several threads would each compile it."""
     leaves, structure = jax.tree.flatten(arrays)
     program = settings, structure, tuple((part.shape, part.dtype) for part in leaves), jax.config.jax_enable_x64
     if program not in _COMPILED:

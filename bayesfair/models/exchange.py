@@ -14,7 +14,7 @@ from numpyro.util import is_prng_key
 from bayesfair._check import message
 from bayesfair.gibbs.replicas import exchange
 
-BETA = "_inverse_temperature"  # the keyword by which a replica tells the tempered model its own
+BETA = "_inverse_temperature"  # keyword that passes a replica's inverse temperature to the tempered model
 
 
 class ExchangeState(NamedTuple):
@@ -90,7 +90,7 @@ class ReplicaExchange(MCMCKernel):
         return self._inner.model
 
     def init(self, rng_key, num_warmup, init_params, model_args, model_kwargs):
-        self._many = not is_prng_key(rng_key)  # one key per chain where MCMC vectorises
+        self._many = not is_prng_key(rng_key)  # one key per chain if MCMC vectorises
         start = partial(self._init, num_warmup, model_args, model_kwargs or {})
         if not self._many:
             return start(rng_key, init_params)
@@ -135,7 +135,7 @@ class ReplicaExchange(MCMCKernel):
 
 
 def observed_energy(kernel, args, kwargs):
-    """The function of unconstrained sites that beta multiplies, of a kernel on a `tempered` model.
+    """The function of unconstrained sites that beta multiplies, for a kernel on a `tempered` model.
 
     It is exact: the potential is linear in beta.
     """
@@ -147,7 +147,7 @@ def observed_energy(kernel, args, kwargs):
 
 
 def tempered(model):
-    """`model` with everything observed to the power of the keyword `_inverse_temperature`."""
+    """`model` with the likelihood to the power of the keyword `_inverse_temperature`."""
     return partial(_tempered_model, model)
 
 
@@ -158,7 +158,7 @@ def _tempered_model(model, *args, **kwargs):
 
 
 class Tempering(Messenger):
-    """Multiplies the log density of observed sites, factors among them, by beta."""
+    """Multiplies the log density of observed sites, including factors, by beta."""
 
     def __init__(self, beta):
         self.beta = beta

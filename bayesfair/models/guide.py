@@ -32,7 +32,7 @@ def draw_from_guide(sampler: Sampler, observed: Observed, starts, key, num_draws
 
 
 def _inference(sampler, observed, best, key):
-    """SVI set up, its state at the start, and the guide."""
+    """SVI ready to run, its first state, and the guide."""
     z = jax.eval_shape(lambda: unconstrain_fn(sampler.model, (observed,), {}, best))
     dense = sum(value.size for value in jax.tree.leaves(z)) <= DENSE_UP_TO
     family = AutoMultivariateNormal if dense else AutoDiagonalNormal

@@ -1,4 +1,4 @@
-"""The label block of the hard-label model: one Gibbs sweep in O(K) per row, which carries group-by-cluster counts."""
+"""The label block of the hard-label model: one Gibbs sweep in O(K) per row, with group-by-cluster counts as state."""
 
 import jax
 import jax.numpy as jnp
@@ -89,7 +89,7 @@ def sweeping_kernel(model, mixture: Mixture, observed: Observed, **nuts):
 
 
 def label_sweep(key, labels, log_joint, group, group_size, penalty) -> Int[Array, " obs"]:
-    """Every label once, in random order, from its law given all the others and the parameters.
+    """Visit every label once, in random order, and draw it from its law given all others and the parameters.
 
     log_joint (N, K): log pi_k + log f(x_i; theta_k). penalty: lambda N. group_size (J,).
     """
@@ -110,9 +110,9 @@ def label_sweep(key, labels, log_joint, group, group_size, penalty) -> Int[Array
 
 
 def conditional_law(counts, log_joint, group, group_size, penalty) -> Float[Array, " clusters"]:
-    """Log law, up to a constant, of the label of one row of `group` that has been taken out of `counts` (K, J).
+    """Log law, up to a constant, of the label of a row of `group` that was removed from `counts` (K, J).
 
-    Delta is a maximum over clusters of which joining changes one, so that the two largest of the others suffice.
+    Delta is a maximum over clusters and joining changes one of them, so the two largest of the others suffice.
     """
     member = jax.nn.one_hot(group, counts.shape[1])
     without, with_it = (gaps_of_shares(now / group_size, corner=0.0) for now in (counts, counts + member))

@@ -21,7 +21,7 @@ from bayesfair.models.observed import Observed, cluster_gaps, observe
 from bayesfair.models.rows import ColumnScaling, LabelledRow, MixtureRow
 from bayesfair.models.sparse import SparseScores, log_weights, scores_of
 
-SMOOTHING = 0.01  # tau: gaps are told apart down to about this size
+SMOOTHING = 0.01  # tau: smaller gaps are smoothed
 
 
 class Prior(NamedTuple):
@@ -368,7 +368,7 @@ def smooth_gap(psi, member, smoothing=SMOOTHING) -> Float[Array, ""]:
 
 
 def check_prior(prior, inference="nuts"):
-    """TypeError, ValueError where `prior` is no `Prior` (or None), or its weight no concentration that `inference` can use."""
+    """Raise a TypeError or ValueError if `prior` is not a `Prior` or None, or its weight does not suit `inference`."""
     if prior is None:
         return
     if not isinstance(prior, Prior):
@@ -381,12 +381,12 @@ def check_prior(prior, inference="nuts"):
     for part in parts:
         check_number("prior.weight", part, remedy="0.01 makes a sparse mixture, 2 is the default.")
     if prior.is_sparse and inference == "svi":
-        rule, remedy = "have a weight of at least 1 where inference is 'svi'", "Take inference='nuts'."
+        rule, remedy = "have a weight of at least 1 if inference is 'svi'", "Use inference='nuts'."
         raise ValueError(message("prior", rule, prior.weight, f"A normal guide has no empty components. {remedy}"))
 
 
 class Mixture(NamedTuple):
-    """A mixture before it has seen a table: hashable, and with the shapes of `Observed` all that its program depends on."""
+    """A mixture without data: hashable; with the shapes of `Observed` it determines its program."""
 
     family: Family
     n_components: int
@@ -394,11 +394,11 @@ class Mixture(NamedTuple):
     smoothing: float = SMOOTHING
 
     def row(self, scaling: ColumnScaling, sites) -> MixtureRow:
-        """The law of a row, from the sites' values."""
+        """The law of a row, given the sites' values."""
         return MixtureRow(self.components(scaling, sites), scaling, self.family)
 
     def components(self, scaling: ColumnScaling, sites) -> Components:
-        """The parameters, from the sites' values: those that are sampled, or those that follow from them."""
+        """The parameters, from the values of sampled sites or of those that follow from them."""
         if "weight_scores" in sites:
             log_mixing = log_weights(sites["weight_scores"], self.prior.typical_weight)
         else:
@@ -406,7 +406,7 @@ class Mixture(NamedTuple):
         return assemble(self.family, scaling, log_mixing, sites)
 
     def weight_sites(self, weights):
-        """The sites that say these weights (..., K), e0 being typical."""
+        """The sites for these weights (..., K), with e0 at its typical value."""
         if not self.prior.is_sparse:
             return {"weights": weights}
         typical = self.prior.typical_weight
@@ -417,7 +417,7 @@ class Mixture(NamedTuple):
 
 
 def marginal(mixture: Mixture, observed: Observed):
-    """The model of `fair_mixed_mixture`, of arrays that may be traced."""
+    """The model of `fair_mixed_mixture` for arrays that may be traced."""
     row = mixture.row(observed.scaling, sample_parameters(mixture, observed.scaling))
     row = row.prepared_for(observed.rows, observed.table)
     with numpyro.plate("obs", len(observed.rows)):
@@ -429,7 +429,7 @@ def marginal(mixture: Mixture, observed: Observed):
 
 
 def labelled(mixture: Mixture, observed: Observed):
-    """The model of `labelled_mixture`, of arrays that may be traced."""
+    """The model of `labelled_mixture` for arrays that may be traced."""
     components = mixture.components(observed.scaling, sample_parameters(mixture, observed.scaling))
     with numpyro.plate("obs", len(observed.rows)):
         labels = numpyro.sample("labels", dist.Categorical(logits=components.log_mixing))
@@ -443,7 +443,7 @@ def labelled(mixture: Mixture, observed: Observed):
 
 
 def sample_parameters(mixture: Mixture, scaling: ColumnScaling):
-    """The parameter sites, by name, drawn from their prior."""
+    """Sample the parameter sites from their prior; {name: value}."""
     family, n_components, prior, _ = mixture
     check_integer("n_components", n_components)
     dim = len(scaling.middle)
@@ -470,7 +470,7 @@ def log_prior(mixture: Mixture, scaling: ColumnScaling, sites) -> Float[Array, "
 
 
 def _sample_weights(n_components, prior: Prior):
-    """`weights`, or the scores that they follow from, and e0 where it has a prior."""
+    """Sample `weights`, or the scores that determine them, and e0 if it has a prior."""
     if not prior.is_sparse:
         return {"weights": numpyro.sample("weights", dist.Dirichlet(jnp.full(n_components, float(prior.weight))))}
     sites, concentration = {}, prior.weight
@@ -491,7 +491,7 @@ def _prior_of_scales(family, scaling, n_components, prior):
 
 
 def assemble(family: Family, scaling: ColumnScaling, log_mixing, sites) -> Components:
-    """The unconstrained form of `engines.families`, in units of `scaling.scale`: log pi (K,), and the sites' values."""
+    """The unconstrained form of `engines.families`, in units of `scaling.scale`; log_mixing: log pi (K,)."""
     n_components, dim = len(log_mixing), len(scaling.middle)
     mean, spread = jnp.zeros((n_components, 0)), jnp.zeros(())
     if dim:

@@ -1,4 +1,4 @@
-"""What a mixture is conditioned on, checked: a table and its groups become arrays of one shape and a hashable family."""
+"""The checked data of a mixture: a table and its groups become arrays of one shape and a hashable family."""
 
 from typing import NamedTuple
 
@@ -14,14 +14,14 @@ from bayesfair.fairness.groups import encode_groups
 from bayesfair.fairness.metrics import gaps_of_shares
 from bayesfair.models.rows import ColumnScaling, column_scaling, scaled_table
 
-FARTHEST = 1e4  # a column's mean in standard deviations, above which float32 no longer resolves the column
+FARTHEST = 1e4  # largest mean of a column, in standard deviations, that float32 resolves
 
 
 class Observed(NamedTuple):
-    """A table, its groups and lambda N, arrays alone: all that have one shape share what is compiled.
+    """A table, its groups and lambda N, as arrays alone: data of one shape share compiled programs.
 
-    `rows`: continuous columns, then codes of the levels. `table`: the same as densities read them. `member`: the groups'
-    indicators over their sizes, None without fairness. `penalty`: lambda N.
+    `rows`: continuous columns, then codes of the levels. `table`: the same as densities read them. `member`: the
+    groups' indicators over their sizes, None without fairness. `penalty`: lambda N.
     """
 
     rows: Float[Array, "obs columns"]
@@ -32,7 +32,7 @@ class Observed(NamedTuple):
 
 
 def observe(X, codes, groups, *, n_levels=None, covariance_type, fairness_weight, scaling=None):
-    """`Observed` and `Family` of a table that a model is given; the scaling is that of the table where None."""
+    """`Observed` and `Family` of a model's table; the scaling defaults to that of the table."""
     x, codes, n_levels = tables(X, codes, n_levels)
     family = family_of(covariance_type, n_levels)
     scaling = column_scaling(x, covariance_type) if scaling is None else scaling
@@ -52,7 +52,7 @@ def rows_of(x, codes) -> Float[Array, "obs columns"]:
 def tables(X, codes=None, n_levels=None):
     """Continuous columns (N, d), codes (N, c) and the numbers of levels (c,), checked; either table may be None.
 
-    Traced arrays pass unchecked, and traced codes want `n_levels`.
+    Traced arrays are not checked, and traced codes require `n_levels`.
     """
     if codes is None:
         x = _numbers(X)
@@ -72,9 +72,9 @@ def _numbers(X):
     far = np.abs(x.mean(0)) > FARTHEST * np.where(x.std(0) > 0, x.std(0), np.inf)
     if far.any():
         column = int(np.argmax(far))
-        rule = f"have means within {FARTHEST:g} standard deviations of 0, as float32 resolves no more"
+        rule = f"have means within {FARTHEST:g} standard deviations of 0, the resolution of float32"
         got = f"a mean of {x[:, column].mean():.6g} in column {column} with standard deviation {x[:, column].std():.6g}"
-        raise ValueError(message("X", rule, got, "Subtract the columns' means; BayesianFairMixture does it for you."))
+        raise ValueError(message("X", rule, got, "Subtract the columns' means; BayesianFairMixture does this for you."))
     return x
 
 
@@ -82,7 +82,7 @@ def _codes(codes, n_levels):
     if isinstance(codes, jax.core.Tracer):
         if n_levels is None:
             remedy = "Pass the number of levels of each column."
-            raise ValueError(message("n_levels", "be given where codes are traced", "None", remedy))
+            raise ValueError(message("n_levels", "be given if codes are traced", "None", remedy))
         return codes, tuple(n_levels)
     table = check_features(codes, argument="codes")
     if (table != np.floor(table)).any() or table.min() < 0:
@@ -104,10 +104,10 @@ def family_of(covariance_type, n_levels) -> Family:
 
 
 def _member(groups, n_obs, fairness_weight):
-    """The membership (J, N) of `groups`, or None without groups, which only lambda = 0 allows."""
+    """The membership (J, N) of `groups`, or None without groups, which requires lambda = 0."""
     positive = isinstance(fairness_weight, jax.Array) or check_number("fairness_weight", fairness_weight, minimum=0) > 0
     if groups is None and positive:
-        rule, remedy = "be given where fairness_weight is above 0", "Pass one value per row, or fairness_weight=0."
+        rule, remedy = "be given if fairness_weight is above 0", "Pass one value per row, or fairness_weight=0."
         raise ValueError(message("groups", rule, "None", remedy))
     if groups is None:
         return None
@@ -120,15 +120,15 @@ def _member(groups, n_obs, fairness_weight):
 
 
 def membership(code, n_groups) -> Float[Array, "groups obs"]:
-    """Indicators of the groups' members over their numbers: every row sums to one, so that shares are one matrix product."""
+    """Indicators of the groups' members over their numbers: each row sums to one, so that shares are a matrix product."""
     indicator = np.equal.outer(np.arange(n_groups), code).astype(np.float32)
     return on_device(indicator / indicator.sum(1, keepdims=True))
 
 
 def cluster_gaps(psi, member, corner=0.0) -> Float[Array, " clusters"]:
-    """The mean over pairs of groups of the difference in the share of one in cluster k and that of the other.
+    """Mean over pairs of groups of the difference of their shares in cluster k.
 
-    FMC, eq. (6) and (14), the corner of `|x|` rounded to sqrt(x^2 + corner). psi: (clusters, obs); member: `membership`
-    (groups, obs).
+    FMC, eq. (6) and (14), with the corner of `|x|` rounded to sqrt(x^2 + corner). psi: (clusters, obs); member:
+    `membership` (groups, obs).
     """
     return gaps_of_shares(psi @ member.T, corner)

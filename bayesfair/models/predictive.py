@@ -1,4 +1,4 @@
-"""What draws of a mixture's parameters say of rows: their labels, psi, and rows like them. Sites have a leading axis."""
+"""Predictions from draws of a mixture's parameters: labels, psi, and simulated rows. Sites have a leading axis."""
 
 from functools import partial
 
@@ -51,7 +51,7 @@ def replicate_rows(mixture: Mixture, scaling, num_obs, keys, sites):
 
 @partial(jax.jit, static_argnums=0)
 def prior_sites(mixture: Mixture, scaling, keys):
-    """A draw of the parameters from their prior alone for each key; the fairness factor is none of it."""
+    """A draw of the parameters from their prior, without the fairness factor, for each key."""
 
     def one(key):
         with numpyro.handlers.seed(rng_seed=key):

@@ -1,4 +1,4 @@
-"""Rows of a mixture as a NumPyro distribution: labels summed out, the densities those of `engines.families`."""
+"""A row of a mixture as a NumPyro distribution: labels are summed out; densities are those of `engines.families`."""
 
 from copy import copy
 from typing import NamedTuple
@@ -15,9 +15,9 @@ from bayesfair.engines.families import Components, EncodedTable, Family, encoded
 
 
 class ColumnScaling(NamedTuple):
-    """What the priors are relative to: middle and standard deviation (d,) of each continuous column.
+    """The reference of the priors: middle and standard deviation (d,) of each continuous column.
 
-    The scale (d,) by which densities are computed is one number for all columns where the covariance is isotropic.
+    The scale (d,) for computing densities is one number for all columns if the covariance is isotropic.
     """
 
     middle: Float[Array, " dim"]
@@ -26,7 +26,7 @@ class ColumnScaling(NamedTuple):
 
 
 def column_scaling(x, covariance_type) -> ColumnScaling:
-    """Of the columns of x (N, d); a constant column has spread 1."""
+    """The scaling for the columns of x (N, d); a constant column has spread 1."""
     xp, array = (np, on_device) if isinstance(x, np.ndarray) else (jnp, jnp.asarray)
     if x.shape[1] == 0:
         return ColumnScaling(*[on_device(np.zeros(0, np.float32))] * 3)
@@ -53,9 +53,9 @@ class MixtureRow(dist.Distribution):
         super().__init__(batch_shape=(), event_shape=(n_columns,), validate_args=validate_args)
 
     def prepared_for(self, value, table: EncodedTable):
-        """The same law with `log_joint` of `value` (obs, columns), whose `scaled_table` is given, worked out.
+        """The same law with `log_joint` of `value` (obs, columns) computed; `table` is its `scaled_table`.
 
-        The density and psi of the same rows then share it, and its gradient.
+        The density and psi of these rows, and gradients, then share it.
         """
         row = copy(self)
         row._prepared = value, self.log_joint_of(table)
@@ -69,7 +69,7 @@ class MixtureRow(dist.Distribution):
         return self.log_joint_of(scaled_table(value, self.scaling, self.family))
 
     def log_joint_of(self, table: EncodedTable) -> Float[Array, "clusters obs"]:
-        """`log_joint` of rows whose `scaled_table` is given."""
+        """`log_joint` of rows given their `scaled_table`."""
         return self.family.log_joint(self.components, table) - jnp.log(self.scaling.scale).sum()
 
     def log_prob(self, value, intermediates=None):
@@ -89,7 +89,7 @@ class MixtureRow(dist.Distribution):
 
 
 class LabelledRow(MixtureRow):
-    """A row of each of the labels (N,): log p(x_i | z_i) = log f(x_i; theta_{z_i})."""
+    """Rows with given labels (N,): log p(x_i | z_i) = log f(x_i; theta_{z_i})."""
 
     pytree_data_fields = ("components", "scaling", "label")
 
@@ -107,7 +107,7 @@ class LabelledRow(MixtureRow):
 
 
 def scaled_table(rows, scaling: ColumnScaling, family: Family) -> EncodedTable:
-    """Rows (N, d + c) as densities read them: continuous columns as `scaling` has them, indicators of the levels."""
+    """Rows (N, d + c) in the form of densities: continuous columns scaled by `scaling`, indicators of the levels."""
     dim = len(scaling.middle)
     x = (rows[..., :dim] - scaling.middle) / scaling.scale
     return encoded_table(x, rows[..., dim:], family.n_levels)

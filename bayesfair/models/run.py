@@ -1,4 +1,4 @@
-"""A run of a fair mixture: the table, the chains and the draws so far, which predict and simulate rows."""
+"""A run of a fair mixture: the table, the chains and the draws so far; it predicts and simulates rows."""
 
 from typing import Any, NamedTuple
 
@@ -19,9 +19,9 @@ from bayesfair.models.predictive import allocate, mean_psi, prior_sites, replica
 from bayesfair.models.sampler import LEAPFROG_STEPS, Sampler, advance, constrained, start_states, unconstrained
 from bayesfair.models.starts import sites_of_partition, start_partitions
 
-POINTWISE = 50_000_000  # log-likelihoods kept at most: 200 MB
+POINTWISE = 50_000_000  # largest number of log-likelihoods kept: 200 MB
 LOGS = "log_likelihood", "log_prior"
-STATISTICS = {  # of a draw
+STATISTICS = {  # per draw
     "lp": Statistic("quantity"),
     "occupied": Statistic("quantity"),
     "concentration": Statistic("parameter"),
@@ -39,7 +39,7 @@ DIMENSIONS = {
 
 
 class RunSettings(NamedTuple):
-    """What a run is asked for, by the names of the estimator's arguments."""
+    """Settings of a run, by the names of the estimator's arguments."""
 
     n_components: int
     covariance_type: str
@@ -51,7 +51,7 @@ class RunSettings(NamedTuple):
     num_warmup: int
 
     def sampler(self, family, n_obs) -> Sampler:
-        """Of a table of so many rows."""
+        """The sampler for a table with `n_obs` rows."""
         prior = Prior() if self.prior is None else self.prior
         weight = prior.weight if np.isscalar(prior.weight) else tuple(map(float, prior.weight))
         mixture = Mixture(family, self.n_components, prior._replace(weight=weight, sd=tuple(prior.sd)), self.smoothing)
@@ -63,11 +63,11 @@ class RunSettings(NamedTuple):
 
 
 class MixtureRun(NamedTuple):
-    """A fair mixture of one table, its chains and draws so far: it draws, goes on, predicts and simulates rows.
+    """A fair mixture of one table, its chains and draws so far: it draws, continues, predicts and simulates rows.
 
-    `x` (N, d) float64 not centred, `codes` (N, c): as `encoder` makes them of the table. `states`: of the chains' kernels.
-    `draws`: by name (chain, draw, ...), the sites without "means", "labels", the STATISTICS, "log_prior" but for sparse
-    mixtures, and "log_likelihood" (chain, draw, N) where it is small enough. `losses`: of a guide.
+    `x` (N, d) float64 not centred, `codes` (N, c): the table by `encoder`. `states`: of the chains' kernels. `draws`:
+    by name (chain, draw, ...), the sites without "means", "labels", the STATISTICS, "log_prior" except for sparse
+    mixtures, and "log_likelihood" (chain, draw, N) if it is small enough. `losses`: of a guide.
     """
 
     x: np.ndarray
@@ -94,7 +94,7 @@ class MixtureRun(NamedTuple):
         return 0 if self.draws is None else self.draws["lp"].shape[1]
 
     def start(self, kinds):
-        """One chain for each of these kinds of starts, before warm-up."""
+        """One chain per kind of start, before warm-up."""
         partitions, sites = self._starts(kinds)
         sites |= self.mixture.weight_sites(sites.pop("weights"))
         if self.sampler.kind == "gibbs":
@@ -117,20 +117,20 @@ class MixtureRun(NamedTuple):
         return self._replace(states=states)
 
     def draw(self, num_draws, method, progress_bar=False):
-        """`num_draws` more per chain; Ctrl-C keeps those already made."""
+        """Make `num_draws` more draws per chain; Ctrl-C keeps those already made."""
         chains = self.sampler, self.observed, self.states
         states, (z, figures) = advance(*chains, num_draws, method, progress_bar)
         sites = constrained(self.sampler, self.observed, jax.tree.map(_flat, z))
         return self._with_draws(sites, figures)._replace(states=states)
 
     def draw_from_guide(self, kinds, num_draws, progress_bar=False):
-        """Draws of a normal guide fitted from the best of these kinds of starts, as one chain."""
+        """Draws from a normal guide, fitted from the best of these kinds of starts, as one chain."""
         starts, key = self._starts(kinds)[1], self.key
         sites, lp, losses = draw_from_guide(self.sampler, self.observed, starts, key, num_draws, progress_bar)
         return self._with_draws(sites, {"lp": np.asarray(lp)[None]})._replace(losses=losses)
 
     def _with_draws(self, sites, figures):
-        """After the draws so far; labels are drawn from psi where they are no sites."""
+        """Append draws; labels are drawn from psi if they are not sites."""
         several, sites = len(self.groups.names) > 1, dict(sites)
         labels = sites.pop("labels", None)
         member = membership(self.groups.code, len(self.groups.names))
@@ -161,7 +161,7 @@ class MixtureRun(NamedTuple):
     def parameters(self):
         """{name: (dimensions after chain and draw, array)} of the draws, in the units of the table.
 
-        `scales` has no dimension where the covariance is isotropic.
+        `scales` has no dimension if the covariance is isotropic.
         """
         values = {
             name: self.draws[name] for name in ("weights", "scales", "correlation_cholesky") if name in self.draws
@@ -174,7 +174,7 @@ class MixtureRun(NamedTuple):
         return named | {name: (("cluster", name.replace("levels", "level")), self.draws[name]) for name in levels}
 
     def with_draws(self, draws: Draws, values, **others):
-        """The run whose draws are these, have these values of `parameters`, and the `others`."""
+        """The run with these draws, these values of `parameters`, and the `others` replaced."""
         sites = dict(values)
         if "means" in sites:
             middle, spread = self._places()
@@ -187,18 +187,18 @@ class MixtureRun(NamedTuple):
 
     @property
     def sites(self):
-        """Of the draws (draws, ...), as the programs take them."""
+        """The sites of the draws (draws, ...), in the form of the programs."""
         known = {name: value for name, value in self.draws.items() if name not in (*STATISTICS, "labels", *LOGS)}
         return {name: on_device(_flat(value), float) for name, value in known.items()}
 
     def psi(self, x, codes):
-        """(N, K), averaged over the draws, of rows that need not be the run's; each sums to 1 in float64."""
+        """psi (N, K) of any rows, averaged over the draws; each row sums to 1 in float64."""
         rows = rows_of(x - self.encoder.middle, codes)
         psi = np.asarray(mean_psi(self.mixture, self.observed.scaling, rows, self.sites), np.float64)
         return psi / psi.sum(1, keepdims=True)
 
     def simulate(self, sites):
-        """A table (draws, N, d + c) like the run's from each draw of the sites, in the units of the table."""
+        """A table (draws, N, d + c) like the run's, in its units, simulated from each draw of the sites."""
         num_draws = len(jax.tree.leaves(sites)[0])
         keys = jax.random.split(jax.random.PRNGKey(self.seed + 1), num_draws)
         rows = replicate_rows(self.mixture, self.observed.scaling, len(self.x), keys, sites)
@@ -208,11 +208,11 @@ class MixtureRun(NamedTuple):
         return prior_sites(self.mixture, self.observed.scaling, jax.random.split(self.key, num_draws))
 
     def state(self):
-        """What `with_state` goes on from, arrays by name; none for a guide."""
+        """The arrays, by name, from which `with_state` continues; none for a guide."""
         return {f"leaf_{at}": np.asarray(leaf) for at, leaf in enumerate(jax.tree.leaves(self.states))}
 
     def with_state(self, arrays, num_chains):
-        """The run with the chains' states that `state` gave."""
+        """The run with the chains' states from `state`."""
         like = jax.eval_shape(
             lambda keys: start_states(self.sampler, self.observed, keys), self._chain_keys(num_chains)
         )
@@ -221,7 +221,7 @@ class MixtureRun(NamedTuple):
 
 
 def make_run(x, codes, groups, encoder, seed, settings: RunSettings) -> MixtureRun:
-    """Of a checked table: x (N, d) float64, `codes` (N, c), before any chain."""
+    """The run for a checked table, x (N, d) float64 and `codes` (N, c), before any chain."""
     fairness_weight = float(settings.fairness_weight) if len(groups.names) > 1 else 0.0
     table = (
         x - encoder.middle if x.shape[1] else None,
@@ -231,7 +231,7 @@ def make_run(x, codes, groups, encoder, seed, settings: RunSettings) -> MixtureR
     wanted = {"covariance_type": settings.covariance_type, "fairness_weight": fairness_weight}
     observed, family = observe(*table, n_levels=encoder.n_levels or None, **wanted)
     sampler = settings.sampler(family, len(x))
-    sampler.kernel(observed)  # refuses inverse temperatures before anything is computed
+    sampler.kernel(observed)  # checks inverse temperatures before any computation
     return MixtureRun(x, codes, groups, encoder, sampler, observed, seed)
 
 

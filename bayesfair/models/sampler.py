@@ -1,6 +1,6 @@
-"""The programs that sample a mixture, compiled once for a `Sampler` and shapes: data and states are their arguments.
+"""Programs that sample a mixture, compiled once per `Sampler` and shapes: data and states are their arguments.
 
-Chains go on in chunks, in threads or vectorised, and Ctrl-C loses no chunk.
+Chains advance in chunks, in threads or vectorised, and Ctrl-C loses no finished chunk.
 """
 
 import os
@@ -25,9 +25,9 @@ from bayesfair.models.mixtures import Mixture, labelled, marginal
 from bayesfair.models.observed import Observed
 from bayesfair.models.transfers import Transfers
 
-CHUNK = 50  # iterations of a program
-LEAPFROG_STEPS = {"nuts": None, "exchange": 10}  # None: as many as NUTS wants; its trees would make all replicas wait
-# What is kept of a state besides its sites.
+CHUNK = 50  # iterations per program call
+LEAPFROG_STEPS = {"nuts": None, "exchange": 10}  # None: NUTS decides; with replicas its trees would make all wait
+# Scalars kept from a state besides its sites.
 FIGURES = {
     "nuts": lambda s: {"lp": -s.potential_energy, "diverging": s.diverging, "num_steps": s.num_steps},
     "exchange": lambda s: {"lp": -s.potential_energy, "diverging": s.diverging, "swap_rate": s.swap_rate.min()},
@@ -36,7 +36,7 @@ FIGURES = {
 
 
 class Sampler(NamedTuple):
-    """Which kernel samples which mixture, hashable. `kind`: "nuts", "exchange" (replicas), "gibbs" (of labels), "svi"."""
+    """Which kernel samples which mixture; hashable. `kind`: "nuts", "exchange" (replicas), "gibbs" (of labels), "svi"."""
 
     mixture: Mixture
     kind: str
@@ -46,7 +46,7 @@ class Sampler(NamedTuple):
 
     @property
     def model(self):
-        """The model function, of an `Observed`."""
+        """The model, a function of an `Observed`."""
         return partial(labelled if self.kind == "gibbs" else marginal, self.mixture)
 
     def kernel(self, observed: Observed):
@@ -64,7 +64,7 @@ class Sampler(NamedTuple):
         return kernel.init(key, self.num_warmup, init_params, (observed,), {})
 
     def ready_kernel(self, observed):
-        """A kernel with its functions set up, which `init` does; what they know of the data are their arguments."""
+        """A kernel with its functions set up by `init`; the data are arguments of these functions."""
         kernel = self.kernel(observed)
         jax.eval_shape(partial(self.start, kernel, observed), jax.random.PRNGKey(0))
         return kernel
@@ -72,16 +72,16 @@ class Sampler(NamedTuple):
 
 @partial(jax.jit, static_argnums=0)
 def start_states(sampler: Sampler, observed: Observed, keys, init_params=None):
-    """States (leading axis of chains) at unconstrained sites, or wherever NumPyro starts."""
+    """States (chains first) at unconstrained sites, or at NumPyro's own starts."""
     return jax.vmap(partial(sampler.start, sampler.kernel(observed), observed))(keys, init_params)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
 def iterate(sampler: Sampler, vectorized, observed: Observed, state, length):
-    """Run `length` iterations, CHUNK at most; one program for all lengths.
+    """Run `length` iterations, at most CHUNK; one program serves all lengths.
 
-    Returns the state (of all chains where `vectorized`) and what is kept of each iteration, (CHUNK, ...), of which the
-    first `length` count.
+    Returns the state (of all chains if `vectorized`) and the values kept of each iteration, (CHUNK, ...); the first
+    `length` count.
     """
     kernel, figures = sampler.ready_kernel(observed), FIGURES[sampler.kind]
 
@@ -102,22 +102,22 @@ def iterate(sampler: Sampler, vectorized, observed: Observed, state, length):
 
 @partial(jax.jit, static_argnums=0)
 def unconstrained(sampler: Sampler, observed: Observed, sites):
-    """Sites (chains, ...) on the unconstrained scale, as kernels want them to start at."""
-    with warnings.catch_warnings():  # NumPyro thinks that the labels are to be enumerated; they are given
+    """Sites (chains, ...) on the unconstrained scale, where kernels start."""
+    with warnings.catch_warnings():  # NumPyro expects to enumerate the labels, but they are given
         warnings.simplefilter("ignore", FutureWarning)
         return jax.vmap(partial(unconstrain_fn, sampler.model, (observed,), {}))(sites)
 
 
 @partial(jax.jit, static_argnums=0)
 def constrained(sampler: Sampler, observed: Observed, z):
-    """Sites (draws, ...) from unconstrained ones, without what follows from them."""
+    """Sites (draws, ...) from unconstrained ones, without deterministic sites."""
     sites = jax.vmap(sampler.ready_kernel(observed).postprocess_fn((observed,), {}))(z)
     return {name: value for name, value in sites.items() if name not in ("gap", "means", "weight_scores")}
 
 
 @partial(jax.jit, static_argnums=0)
 def log_densities(sampler: Sampler, observed: Observed, sites) -> Float[Array, " draws"]:
-    """On the unconstrained scale, of sites (draws, ...)."""
+    """Log densities of sites (draws, ...) on the unconstrained scale."""
     described = sampler.model, (observed,), {}
     return jax.vmap(lambda one: -potential_energy(*described, unconstrain_fn(*described, one)))(sites)
 
@@ -125,8 +125,8 @@ def log_densities(sampler: Sampler, observed: Observed, sites) -> Float[Array, "
 def resolve_chain_method(method):
     """The way to run chains.
 
-    "parallel": a thread per chain up to the cores, no virtual devices needed. "vectorized": one vmap, whose chains wait for
-    the longest trajectory among them, as one does on an accelerator. "sequential". "auto": parallel on CPUs.
+    "parallel": a thread per chain up to the number of cores, without virtual devices. "vectorized": one vmap, whose
+    chains wait for the longest trajectory among them; best on an accelerator. "sequential". "auto": parallel on CPUs.
     """
     if method == "auto":
         return "parallel" if jax.default_backend() == "cpu" else "vectorized"
@@ -134,10 +134,10 @@ def resolve_chain_method(method):
 
 
 def advance(sampler, observed, states, num_steps, method, progress_bar=False, *, keep=True):
-    """`num_steps` further iterations of all chains: (states, what was kept (chains, draws, ...) as NumPy arrays, or None).
+    """Run `num_steps` more iterations of all chains: (states, kept values (chains, draws, ...) as NumPy arrays, or None).
 
-    With `keep` they are draws: Ctrl-C ends it after the last chunk that all chains have finished, and that much is returned.
-    Without they are warm-up.
+    With `keep` they are draws: Ctrl-C stops after the last chunk that all chains finished and returns what there is.
+    Without `keep` they are warm-up.
     """
     states, kept = unstack(states), []
     with progress(num_steps, "draws" if keep else "warm-up", progress_bar) as bar:
@@ -159,7 +159,7 @@ def _chunk(sampler, observed, states, length, method):
         stacked, kept = iterate(sampler, True, observed, stack(states), length)
         return unstack(stacked), jax.tree.map(lambda leaf: np.asarray(leaf)[:, :length], kept)
     move = partial(iterate, sampler, False, observed)
-    move(states[0], 0)  # compiled before threads: NumPyro's handlers are one stack for all
+    move(states[0], 0)  # compile before starting threads: they share NumPyro's stack of handlers
     workers = min(len(states), os.cpu_count() or 1) if method == "parallel" else 1
     with ThreadPoolExecutor(workers) as pool:
         done = list(pool.map(lambda state: jax.block_until_ready(move(state, length)), states))

@@ -1,4 +1,4 @@
-"""Weights of a sparse finite mixture on a scale that gradients can walk: most components are empty, their weights e^-100."""
+"""Weights of a sparse finite mixture on a scale that suits gradients: most components are empty, with weights of e^-100."""
 
 import jax
 import jax.numpy as jnp
@@ -7,17 +7,18 @@ from jax.scipy.special import betaln, gammaln
 from jaxtyping import Array, Float
 from numpyro.distributions import constraints
 
-DEEP = -12.0  # log of a weight below which a component matters to nobody: 6e-6
-SUM_SD = 0.5  # of the log of the sum of e^x, which says nothing of the weights
+DEEP = -12.0  # log of a weight, 6e-6, below which a component does not matter
+SUM_SD = 0.5  # of the log of the sum of e^x, which does not affect the weights
 HALVINGS = 60
 
 
 class SparseScores(dist.Distribution):
-    """Scores y (K,) such that the weights softmax(x(y)) ~ Dirichlet(e0, ..., e0), whatever e0 > 0.
+    """Scores y (K,) such that the weights softmax(x(y)) ~ Dirichlet(e0, ..., e0) for any e0 > 0.
 
-    x is y where a component matters, above DEEP, and falls faster below, so that the exponential tail of log pi_k, whose
-    scale is 1 / e0 (a hundred nats and more), has scale 1 in y: x = y - c softplus(DEEP - y), c = 1 / e0 - 1 at a typical e0.
-    log sum_k e^x_k ~ N(0, SUM_SD^2), independent of the weights: log p(x) = sum_k e0 log pi_k + log N(...) + const.
+    Above DEEP, where a component matters, x is y. Below, x falls faster, so that the exponential tail of log pi_k,
+    whose scale is 1 / e0 (a hundred nats and more), has scale 1 in y: x = y - c softplus(DEEP - y), with c = 1 / e0 - 1
+    at a typical e0. log sum_k e^x_k ~ N(0, SUM_SD^2), independent of the weights: log p(x) = sum_k e0 log pi_k + log
+    N(...) + const.
     """
 
     arg_constraints = {"concentration": constraints.positive}  # noqa: RUF012
@@ -26,7 +27,7 @@ class SparseScores(dist.Distribution):
     pytree_aux_fields = ("n_components", "typical")
 
     def __init__(self, concentration, n_components, typical, *, validate_args=None):
-        """concentration: e0, which may be traced; typical: a number near it, of the stretch."""
+        """concentration: e0, which may be traced; typical: a number near it, which sets the stretch."""
         self.concentration, self.n_components, self.typical = concentration, n_components, typical
         super().__init__(batch_shape=(), event_shape=(n_components,), validate_args=validate_args)
 
@@ -56,7 +57,7 @@ def log_slope(y, typical):
 
 
 def unstretched(x, typical):
-    """y(x), by halving: x <= y <= max(x, DEEP), but for less than c log 2 near DEEP."""
+    """y(x), by bisection: x <= y <= max(x, DEEP), up to c log 2 near DEEP."""
     c = 1 / typical - 1
     low, high = jnp.minimum(x, DEEP) - 1.0, jnp.maximum(x, DEEP) + jnp.log(2.0) * c + 1.0
 
@@ -76,19 +77,19 @@ def log_weights(scores, typical) -> Float[Array, " clusters"]:
 
 
 def scores_of(weights, typical):
-    """Scores (..., K) of these weights."""
+    """Scores (..., K) for these weights."""
     return unstretched(jnp.log(jnp.maximum(weights, 1e-30)), typical)
 
 
 def two_sided_law(v, concentration, scale):
-    """Log density of v = log r - log(1 - r): half r ~ Beta(e0, e0), half v logistic of that scale; see `draw_two_sided`."""
+    """Log density of v = log r - log(1 - r), half r ~ Beta(e0, e0) and half v logistic of this scale; see `draw_two_sided`."""
     beta = concentration * (jax.nn.log_sigmoid(v) + jax.nn.log_sigmoid(-v)) - betaln(concentration, concentration)
     logistic = jax.nn.log_sigmoid(v / scale) + jax.nn.log_sigmoid(-v / scale) - jnp.log(scale)
     return jnp.logaddexp(beta, logistic) - jnp.log(2.0)
 
 
 def draw_two_sided(key, concentration, scale):
-    """A number from `two_sided_law`."""
+    """A draw from `two_sided_law`."""
     key_beta, key_logistic, key_which = jax.random.split(key, 3)
     one, other = jax.random.loggamma(key_beta, concentration, (2,))
     logistic = scale * jax.random.logistic(key_logistic)

@@ -1,4 +1,4 @@
-"""Where chains start: on purpose in different places, so that a second mode shows as R-hat and not as silence."""
+"""Starts of chains, different on purpose, so that a second mode shows as a large R-hat."""
 
 import warnings
 
@@ -9,9 +9,9 @@ from bayesfair.engines.fair_mixture import FairMixture
 from bayesfair.engines.families import Family, indicators
 from bayesfair.models.rows import ColumnScaling
 
-GAPS = 0.01, 0.05  # of the fair starts
-N_INIT = 1  # of the engines: a start, not an answer, and one program to compile
-# Fair and unfair solutions in turn, as many as there are chains.
+GAPS = 0.01, 0.05  # largest gaps of the fair starts
+N_INIT = 1  # for the engines: starts need no accuracy, and one program compiles
+# Fair and unfair solutions alternate; there are as many starts as chains.
 STARTS = "fair", "k-means", "random", "unfair", "fairer"
 
 
@@ -19,10 +19,10 @@ def start_partitions(x, codes, n_levels, groups, n_components, kinds, seed):
     """Labels (chains, N), one partition for each of `kinds` out of STARTS.
 
     "fair" and "fairer": `FairMixture` with a largest gap of 0.01 and 0.05. "unfair": `FairMixture` without fairness.
-    "k-means". "random": nearest of K random rows. Where there are no groups the fair ones are unfair.
+    "k-means". "random": nearest of K random rows. Without groups the fair kinds are unfair.
     """
     spread = np.where(x.std(0) > 0, x.std(0), 1.0)
-    points = np.hstack([(x - x.mean(0)) / spread, indicators(codes, n_levels)])  # of one scale, for distances
+    points = np.hstack([(x - x.mean(0)) / spread, indicators(codes, n_levels)])  # on one scale, for distances
     rng = np.random.default_rng(seed)
     return np.stack([_partition(kind, x, codes, points, groups, n_components, rng) for kind in kinds])
 
@@ -49,13 +49,13 @@ def _partition(kind, x, codes, points, groups, n_components, rng):
         random_state=seed,
         **fairness,
     )
-    with warnings.catch_warnings():  # a start need be neither converged nor as fair as asked
+    with warnings.catch_warnings():  # a start may be unconverged or less fair than asked
         warnings.simplefilter("ignore")
         return engine.fit(np.hstack([x, codes]), sensitive_features=groups).labels_
 
 
 def sites_of_partition(labels, x, codes, family: Family, scaling: ColumnScaling, n_components):
-    """The sites' values at the moments of a partition (N,), shrunk towards the whole table's so that none is extreme."""
+    """The sites' values at the moments of a partition (N,), shrunk towards the whole table's to avoid extremes."""
     one = np.eye(n_components)[labels]
     size = one.sum(0)
     share = (one + 1.0 / len(labels)) / (size + 1.0)

@@ -1,4 +1,4 @@
-"""A move that lets components of a sparse mixture fill and empty, before every trajectory of an HMC kernel."""
+"""A move that fills and empties components of a sparse mixture, before every trajectory of an HMC kernel."""
 
 import jax
 import jax.numpy as jnp
@@ -10,24 +10,26 @@ from bayesfair.models.mixtures import Mixture, sample_parameters
 from bayesfair.models.observed import Observed
 from bayesfair.models.sparse import draw_two_sided, stretched, two_sided_law, unstretched
 
-NEAR = 0.5  # standard deviations of a mean proposed near a row, or near the other component's
-SHARES = 1.5  # scale of the logistic law of the log odds of two components that are both to be occupied
+NEAR = 0.5  # standard deviation of a mean proposed near a row or near the other component's mean
+SHARES = 1.5  # scale of the logistic law of two occupied components' log odds
 
 
 class Transfers:
-    """HMC or NUTS on a sparse mixture, before each of whose trajectories K components are tried elsewhere.
+    """HMC or NUTS on a sparse mixture; before each trajectory, K transfers between components are tried.
 
-    For two components k and l drawn at random, with S = e^x_k + e^x_l: share S anew between them, k taking r of it, and
-    give k new parameters, all others staying. log(r / (1 - r)) is drawn from `two_sided_law`; the mean near that of l, near a
-    row, or from the prior; whatever else is the component's from the prior. Accepted by Metropolis and Hastings:
+    For two random components k and l with S = e^x_k + e^x_l: divide S again between them, with share r for k, and give
+    k new parameters; all others stay. log(r / (1 - r)) is drawn from `two_sided_law`. The mean is drawn near that of l,
+    near a row, or from the prior; k's other parameters from the prior. The acceptance ratio is that of Metropolis and
+    Hastings:
 
         L' / L  (r' (1 - r') / (r (1 - r)))^e0  N(m') / N(m)  q(r) q(m) / (q(r') q(m')) ,
 
-    L all that is observed, N the prior of means: what is drawn from its prior cancels, and (x_k, x_l) -> (log S, log odds) has
-    Jacobian 1. A component is born where r rises from nothing, its weight taken from l, and dies where its weight goes to l.
+    with L all that is observed and N the prior of means: draws from the prior cancel, and (x_k, x_l) -> (log S, log
+    odds) has Jacobian 1. A component is born if r rises from nearly 0, its weight taken from l, and dies if its weight
+    goes to l.
 
-    inner: a kernel of the model whose sites are those of `sample_parameters(mixture, observed.scaling)`; all but `sample` is
-        its.
+    inner: a kernel of the model whose sites are those of `sample_parameters(mixture, observed.scaling)`; it provides
+    everything except `sample`.
     """
 
     def __init__(self, inner, mixture: Mixture, observed: Observed):
@@ -64,21 +66,21 @@ class Transfers:
         return jax.lax.scan(one, (z, energy(z)), keys)[0][0]
 
     def _others(self, z):
-        """Sites that every component has for itself, besides its score and mean."""
+        """Sites with a value per component, except its score and mean."""
         shared = {"weight_scores", "means_base", "concentration"}
         if self._mixture.family.covariance_type == "isotropic":
             shared.add("scales")
         return sorted(set(z) - shared)
 
     def _from_prior(self, key, args, kwargs, names):
-        """Unconstrained values of these sites, of all components."""
+        """Unconstrained values of these sites, for all components, from the prior."""
         with numpyro.handlers.seed(rng_seed=key):
             sites = sample_parameters(self._mixture, self._observed.scaling)
         z = unconstrain_fn(self.model, args, kwargs, sites)
         return {name: z[name] for name in names}
 
     def propose(self, key, z, fresh):
-        """(unconstrained sites after a transfer, the log ratio by which it is accepted but for what is observed)."""
+        """(unconstrained sites after a transfer, its log acceptance ratio without the likelihood)."""
         key_pair, key_share, key_mean = jax.random.split(key, 3)
         k, other = jax.random.choice(key_pair, self._mixture.n_components, (2,), replace=False)
         prior = self._mixture.prior
@@ -99,7 +101,7 @@ class Transfers:
 
     @property
     def _rows(self):
-        """Continuous columns in standard deviations (N, d), as means are."""
+        """Continuous columns in standard deviations (N, d), the units of means."""
         scaling = self._observed.scaling
         return (self._observed.rows[:, : len(scaling.middle)] - scaling.middle) / scaling.spread
 
@@ -112,7 +114,7 @@ class Transfers:
         return jnp.select([which == 0, which == 1], [near + NEAR * noise, row + NEAR * noise], prior * noise)
 
     def _log_mean(self, mean, near):
-        """log of the prior over the proposal's density."""
+        """Log of the prior over the proposal's density."""
         rows, sd = self._rows, self._mixture.prior.mean
         of_rows = jax.nn.logsumexp(_log_normal(mean - rows, NEAR)) - jnp.log(len(rows))
         prior = _log_normal(mean, sd)
@@ -121,7 +123,7 @@ class Transfers:
 
 
 def _log_share(odds, concentration):
-    """log of the law of a share over the proposal's density."""
+    """Log of the law of a share over the proposal's density."""
     law = concentration * (jax.nn.log_sigmoid(odds) + jax.nn.log_sigmoid(-odds))
     return law - two_sided_law(odds, concentration, SHARES)
 

@@ -1,4 +1,4 @@
-"""Pictures: arrays from an ArviZ tree (or from results) first, then matplotlib axes from arrays."""
+"""Pictures: first arrays from an ArviZ tree (or from results), then matplotlib axes from arrays."""
 
 from bayesfair.plots.comparison import cluster_comparison
 from bayesfair.plots.diagnostics import trace

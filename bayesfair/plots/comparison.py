@@ -1,4 +1,4 @@
-"""What a table of several numbers of clusters says, one panel for each question."""
+"""A table of several numbers of clusters, one panel per question."""
 
 from typing import NamedTuple
 
@@ -8,16 +8,16 @@ from bayesfair._check import message
 from bayesfair._names import DataFrame
 from bayesfair.plots.style import MARKERS, as_written, cluster_colors, panels
 
-COLUMNS, HEIGHT = 2, 2.4  # of panels; inches of each
+COLUMNS, HEIGHT = 2, 2.4  # columns of panels; inches per panel
 
 
 class Panel(NamedTuple):
-    """Columns of the table and what they are called, in one panel. `limits`: of its vertical axis."""
+    """Columns of the table and their labels, in one panel. `limits`: of its vertical axis."""
 
     title: str
     lines: dict[str, str]
     limits: tuple = (None, None)
-    whole: bool = False  # are its numbers counts?
+    whole: bool = False  # are its values counts?
 
 
 PANELS = (

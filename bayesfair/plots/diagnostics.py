@@ -1,4 +1,4 @@
-"""Traces of the scalars on which convergence is read."""
+"""Traces of the scalars that show convergence."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from bayesfair.posterior.verdict import worst_first
 from bayesfair.posterior.view import View
 
 SHOWN, BINS = 6, 30
-PARTS = 20  # of a chain, over as many draws as each of which scalars of 0 and 1 alone are averaged
+PARTS = 20  # parts of a chain: scalars of 0 and 1 are averaged over as many draws as a part has
 _LINES = ("#332288", "#CC6677", "#117733", "#DDCC77", "#88CCEE", "#882255")
 
 
@@ -95,10 +95,7 @@ def _smoothed(draws, window):
 
 
 def _bins(values):
-    """Edges of `BINS` bins, or of fewer where whole numbers or rounding leave no room for so many.
-
-    Bins of whole numbers hold as many of them each.
-    """
+    """Edges of `BINS` bins, or of fewer for few whole numbers or within rounding; each holds as many whole numbers."""
     low, high = values.min(), values.max()
     largest = max(abs(low), abs(high))
     if np.array_equal(values, np.round(values)) and largest < 1e9:

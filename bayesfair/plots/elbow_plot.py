@@ -1,4 +1,4 @@
-"""How much a further cluster buys, with fairness and without."""
+"""The gain from another cluster, with fairness and without."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from bayesfair.plots.style import BESIDE, axes_or_new
 
 
 class Costs(NamedTuple):
-    """Within-cluster sums of squares of the observations, by number of clusters: of fair and of plain k-means."""
+    """Within-cluster sums of squares of the rows by number of clusters, for fair and plain k-means."""
 
     n_clusters: np.ndarray
     fair: np.ndarray

@@ -1,4 +1,4 @@
-"""Who is matched with whom: rows as points, pairs as lines as strong as they are sure."""
+"""Who is matched with whom: rows as points, pairs as lines whose strength is their probability."""
 
 from typing import NamedTuple
 
@@ -15,12 +15,12 @@ from bayesfair.posterior.partners import anchor_rows, fairlet_probability, pairs
 from bayesfair.posterior.schema import groups_of
 from bayesfair.posterior.view import View
 
-LEVELS = 0.25, 0.5, 1.0  # that the legend shows
+LEVELS = 0.25, 0.5, 1.0  # levels in the legend
 LINE = "0.2"
 
 
 class MatchedPoints(NamedTuple):
-    """What `fairlets` draws.
+    """The arrays that `fairlets` draws.
 
     `position` (N, 2); `axes`: names of the two axes; `group` (N,) of `groups`; `ends` (lines, 2, 2) and `probability`
     (lines,) of the lines.
@@ -123,7 +123,7 @@ def _width(probability):
 
 
 def _legend(ax, points, threshold):
-    """Groups, and strengths of lines where they differ."""
+    """Legend of groups, and of strengths of lines if they differ."""
     from matplotlib.lines import Line2D
 
     handles, labels = ax.get_legend_handles_labels()

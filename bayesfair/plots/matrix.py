@@ -16,7 +16,7 @@ from bayesfair.posterior.view import View
 
 
 class OrderedMatrix(NamedTuple):
-    """`matrix` (n, n) of the observations `order` (n,); cluster k ends before row `ends[k]`."""
+    """`matrix` (n, n) of the rows `order` (n,); cluster k ends before position `ends[k]`."""
 
     matrix: np.ndarray
     order: np.ndarray
@@ -98,11 +98,11 @@ def ordered_matrix(tree, *, sample=None, seed=0, max_obs=2_000) -> OrderedMatrix
     cluster = reference_partition(view)
     rows = np.arange(len(cluster))
     if sample is not None:
-        sample = check_integer("sample", sample, maximum=len(cluster), remedy="Sample at most all observations.")
+        sample = check_integer("sample", sample, maximum=len(cluster), remedy="Sample at most all rows.")
         rows = np.sort(generator_of(seed, "seed").choice(len(cluster), sample, replace=False))
     if len(rows) > max_obs:
         remedy = f"Pass sample={max_obs} to draw that many at random, or raise max_obs."
-        raise ValueError(message("tree", f"hold at most {max_obs} observations for a heat map", len(rows), remedy))
+        raise ValueError(message("tree", f"hold at most {max_obs} rows for a heat map", len(rows), remedy))
     doubt = misclassification_probability(view)
     order = rows[np.lexsort((doubt[rows], cluster[rows]))]
     ends = np.cumsum(np.bincount(cluster[order], minlength=int(cluster.max()) + 1))

@@ -1,4 +1,4 @@
-"""The modes of a posterior: how much mass each has at what loss, and who is elsewhere than in the best one."""
+"""The modes of a posterior: the mass of each against its loss, and the rows that differ from the best mode."""
 
 from typing import NamedTuple
 
@@ -14,17 +14,17 @@ from bayesfair.posterior.mode_tables import modes_of
 from bayesfair.posterior.schema import count_clusters
 from bayesfair.posterior.view import View
 
-SHOWN, IN_ROW = 6, 3  # clusterings
-_TOP, _BELOW, _ALONE = 0.37, 0.33, 0.5  # heights of the rows of axes, and of a single one, for a width of 1
-MANY = 5_000  # observations: beyond, a sample of them is drawn
-LINEAR = 10.0  # the log masses from 0 down that have a linear axis; what lies deeper has a logarithmic one
+SHOWN, IN_ROW = 6, 3  # clusterings shown, and in one row
+_TOP, _BELOW, _ALONE = 0.37, 0.33, 0.5  # heights of the rows of axes, and of a single one, for width 1
+MANY = 5_000  # rows above which a sample of them is drawn
+LINEAR = 10.0  # depth of log masses with a linear axis; deeper ones have a logarithmic one
 _GREY = "0.35"
 
 
 class ModeMasses(NamedTuple):
-    """What the upper picture shows, all (modes,), best first.
+    """The arrays of the upper picture, all (modes,), best first.
 
-    `position`: mean clustering loss, or log density where the tree has no loss, whose name is `axis`. `log_mass`, `lower`,
+    `position`: mean clustering loss, or log density if the tree has no loss; `axis` names it. `log_mass`, `lower`,
     `upper` as in `bayesfair.posterior.modes`. `kind`: "known"; "bounded", from above alone; "unknown".
     """
 
@@ -37,10 +37,10 @@ class ModeMasses(NamedTuple):
 
 
 class Clusterings(NamedTuple):
-    """What the lower pictures show.
+    """The arrays of the lower pictures.
 
-    `position` (obs, 2) and the names of its `axes`; `labels` (modes, obs), numbered alike; `moved` (modes, obs), which rows
-    are in another cluster than in the best mode; `share` (modes,) of all rows that are.
+    `position` (obs, 2) and the names of its `axes`; `labels` (modes, obs), numbered alike; `moved` (modes, obs): which
+    rows are in another cluster than in the best mode; `share` (modes,) of all rows that are.
     """
 
     position: np.ndarray
@@ -63,7 +63,7 @@ def mode_masses(tree) -> ModeMasses:
 
 
 def mode_clusterings(tree, X=None, *, columns=None, sample=MANY, seed=0) -> Clusterings:
-    """The arrays behind the lower pictures of `modes`, of at most `sample` observations drawn at random (`seed`)."""
+    """The arrays behind the lower pictures of `modes`, for at most `sample` rows drawn at random (`seed`)."""
     labels = modes_of(tree)["labels"].values.astype(int)
     position, axes = project(tree, X, columns=columns)
     moved = labels != labels[0]
@@ -141,13 +141,13 @@ def _draw_masses(ax, masses):
     ax.set(xlabel=masses.axis, ylabel="log mass, relative to the best", ylim=(foot, head))
     ax.set_title(f"Modes ({', '.join(notes)})" if notes else "Modes")
     if (masses.kind[1:] == "unknown").all():
-        ax.set_yticks([0])  # there is nothing to read off
+        ax.set_yticks([0])  # no mass is known
     ax.margins(x=0.12)
     ax.spines[["top", "right"]].set_visible(False)
 
 
 def _range(masses):
-    """The ends of the mass axis: everything known of the modes, with room below for arrows and above for numbers."""
+    """The limits of the mass axis: all known values, with room below for arrows and above for numbers."""
     known = np.concatenate([masses.log_mass, masses.lower, masses.upper])
     lowest, highest = (end(known[np.isfinite(known)]) for end in (np.min, np.max))
     span = highest - lowest
@@ -189,14 +189,14 @@ def _draw_clustering(ax, clusterings, mode, colors):
 
 
 def height_of_modes(num_modes):
-    """The height of the picture of so many modes, for a width of 1."""
+    """The height of the picture of so many modes, relative to its width."""
     if num_modes == 1:
         return _ALONE
     return _TOP + _BELOW * -(-min(num_modes, SHOWN) // IN_ROW)
 
 
 def _axes(figure, shown):
-    """One over the whole width, and below it one for each clustering; that alone where there is one."""
+    """One axes over the whole width, and one below it for each clustering; a single one alone."""
     if shown == 1:
         return np.array([figure.add_subplot()])
     n_columns = min(shown, IN_ROW)

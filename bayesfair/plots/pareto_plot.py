@@ -47,7 +47,7 @@ def pareto(
     if missing or fairness not in LABELS:
         rule, remedy = (
             f"have columns method, cost and one of {tuple(LABELS)}",
-            "bayesfair.engines.fairness_path makes it.",
+            "Use bayesfair.engines.fairness_path.",
         )
         raise ValueError(message("results", rule, sorted(map(str, results.columns)), remedy))
     ax = axes_or_new(ax)
@@ -74,7 +74,7 @@ def pareto(
 
 
 def front(cost, fairness, *, higher_is_better=False):
-    """Which points no other point beats: bool, one per point."""
+    """Which points no other point beats: bool per point."""
     unfair = -fairness if higher_is_better else fairness
     no_worse = (cost[:, None] <= cost) & (unfair[:, None] <= unfair)
     better = (cost[:, None] < cost) | (unfair[:, None] < unfair)

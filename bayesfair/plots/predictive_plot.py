@@ -1,4 +1,4 @@
-"""Predictive checks: do tables simulated from a fitted mixture look like the one observed?"""
+"""Predictive checks: do tables simulated from a fitted mixture look like the observed one?"""
 
 from typing import NamedTuple
 
@@ -12,11 +12,11 @@ from bayesfair.posterior.saved import settings_of
 
 GROUPS = "posterior_predictive", "prior_predictive"
 POINTS, FEW_VALUES, SHOWN, COLUMNS = 200, 8, 6, 3
-ON_A_LINE = 16  # letters of all levels below a panel
+ON_A_LINE = 16  # letters of all level names below a panel that fit one line
 
 
 class Check(NamedTuple):
-    """One feature.
+    """The check of one feature.
 
     at (points,): where the distribution function, or the share of a value, is read; observed (points,); lower, upper
     (points,): the interval that holds 89% of the simulated tables; levels: of a category, the points' names.
@@ -114,7 +114,7 @@ def predictive(tree: "DataTree", *, axes=None) -> np.ndarray:
 
 
 def _name_points(ax, check):
-    """Ticks at the values of a discrete feature; the names of levels slant where they are too long for one line."""
+    """Ticks at the values of a discrete feature; long names of levels slant."""
     slant = {"rotation": 30, "ha": "right"} if sum(map(len, check.levels)) > ON_A_LINE else {}
     ax.set_xticks(check.at, check.levels or None, **slant)
     as_written(*ax.get_xticklabels())

@@ -1,4 +1,4 @@
-"""What the clusters are: a table of every feature by cluster, coloured by how far a cluster is from everyone."""
+"""The traits of clusters: a table of every feature by cluster, coloured by the cluster's distance from everyone."""
 
 from textwrap import fill
 from typing import NamedTuple
@@ -12,16 +12,16 @@ from bayesfair.plots.style import FIGURE_WIDTH, as_written
 from bayesfair.posterior.cluster_profiles import EVERYONE, GROUP, SPREAD, in_words, names_in_words, telling_order
 from bayesfair.posterior.cluster_profiles import profile as profile_of
 
-LINE, HEAD = 0.27, 1.25  # heights in inches, of a line and of all else
-REACH = 1.5  # standard deviations at which colours end
-NARROW = 7  # clusters from which on letters are smaller
+LINE, HEAD = 0.27, 1.25  # heights in inches: of a line, and of the rest
+REACH = 1.5  # standard deviations at the ends of the colour scale
+NARROW = 7  # clusters from which letters are smaller
 
 
 class ProfileGrid(NamedTuple):
-    """What `profile` draws.
+    """The arrays that `profile` draws.
 
-    `lines` and `columns` by name; `text` and `shade` (lines, columns), the latter in standard deviations from everyone, NaN for
-    everyone; the first `n_features` lines are features, the others groups.
+    `lines` and `columns` by name; `text` and `shade` (lines, columns), the latter in standard deviations from everyone,
+    NaN for everyone. The first `n_features` lines are features, the others groups.
     """
 
     lines: list[str]
@@ -92,7 +92,7 @@ def profile(
 
 
 def profile_grid(table: "DataFrame", max_lines=12) -> ProfileGrid:
-    """The texts and colours of a table that `bayesfair.posterior.profile` made."""
+    """The texts and colours of a table from `bayesfair.posterior.profile`."""
     table = table.iloc[telling_order(table, max_lines)]
     is_group = table.index.get_level_values("feature") == GROUP
     text, spread = in_words(table), table[SPREAD].to_numpy()[:, None]
@@ -108,7 +108,7 @@ def profile_grid(table: "DataFrame", max_lines=12) -> ProfileGrid:
 
 
 def _head(cluster, n_clusters):
-    """A cluster by name: words in lines as wide as its column, numbers with a word before them where there is room."""
+    """A cluster's name: words in lines as wide as its column; numbers follow a word if there is room."""
     name = f"cluster {cluster}" if isinstance(cluster, int) and n_clusters < NARROW else str(cluster)
     return fill(name, max(84 // n_clusters, 6))
 

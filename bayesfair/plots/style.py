@@ -1,11 +1,11 @@
-"""One look for every picture: colours that colour-blind readers can tell apart, markers for groups, notebook sizes."""
+"""One style for every picture: colour-blind safe colours, markers for groups, notebook sizes."""
 
 import numpy as np
 
 from bayesfair._check import message
 
 FIGURE_WIDTH = 7.0  # inches
-BESIDE = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "frameon": False, "fontsize": 8}  # where legends stand
+BESIDE = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "frameon": False, "fontsize": 8}  # place of legends
 MARKERS = ("o", "^", "s", "D", "v", "P", "X", "*", "<", ">")
 # Paul Tol's "muted" scheme without its grey, dark colours first, then black; beyond ten clusters the map `viridis`.
 _COLORS = ("#332288", "#CC6677", "#117733", "#DDCC77", "#88CCEE", "#882255", "#44AA99", "#999933", "#AA4499", "#000000")
@@ -22,17 +22,17 @@ def cluster_colors(n_clusters):
 
 
 def as_written(*texts):
-    """Matplotlib's `texts` as they are: a dollar in a name is a dollar, and no sign of a formula."""
+    """Matplotlib's `texts` taken literally: a dollar in a name starts no formula."""
     for text in texts:
         text.set_parse_math(False)
 
 
 def axes_or_new(ax, height=0.62, figsize=None):
-    """`ax`, or the axes of a new figure of that size, by default of notebook width and so many times as high."""
+    """`ax`, or the axes of a new figure of that size, by default of notebook width, with its height relative to that."""
     if ax is not None:
         if figsize is not None:
-            remedy = "Give the size to the figure of ax."
-            raise ValueError(message("figsize", "be left out where ax is given", figsize, remedy))
+            remedy = "Set the size of ax's figure."
+            raise ValueError(message("figsize", "be left out if ax is given", figsize, remedy))
         return ax
     from matplotlib import pyplot as plt
 
@@ -41,7 +41,7 @@ def axes_or_new(ax, height=0.62, figsize=None):
 
 
 def panels(total, columns, height, **settings):
-    """The axes (total,) of a new figure of notebook width, so many `columns` of them, each of that `height` in inches."""
+    """The axes (total,) of a new figure of notebook width, in `columns` columns, each `height` inches high."""
     from matplotlib import pyplot as plt
 
     n_rows = -(-total // columns)

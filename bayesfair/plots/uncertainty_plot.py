@@ -1,4 +1,4 @@
-"""Who is where, and how sure: points coloured by cluster, sized by misclassification probability, shaped by group."""
+"""Clusters with their uncertainty: points coloured by cluster, sized by misclassification probability, shaped by group."""
 
 from typing import NamedTuple
 
@@ -15,18 +15,16 @@ from bayesfair.posterior.relabelling import about
 from bayesfair.posterior.schema import group_names, observed_features, variable
 from bayesfair.posterior.view import View, once
 
-MANY = 20_000  # points: beyond, they are drawn as pixels so that files stay small
-SHOWN = 1_000  # rows: more would hide each other
-TOLD = 3  # markers that readers tell apart among many points
-CENTRAL, REACH = (
-    0.005,
-    0.4,
-)  # share of the rows left out at either end; how far, in widths of the rest, others may be from it
+MANY = 20_000  # points above which they are drawn as pixels, to keep files small
+SHOWN = 1_000  # rows shown: more would hide each other
+TOLD = 3  # markers that readers can distinguish among many points
+# Share of the rows left out at either end; distance of others from the rest, in its widths, up to which they are shown.
+CENTRAL, REACH = 0.005, 0.4
 LAYERS = 8
 
 
 class Points(NamedTuple):
-    """What `uncertainty` draws. `axes`: names of the two axes; `position` (N, 2); `group` (N,) of `groups`."""
+    """The arrays that `uncertainty` draws. `axes`: names of the two axes; `position` (N, 2); `group` (N,) of `groups`."""
 
     position: np.ndarray
     axes: tuple[str, str]
@@ -108,20 +106,20 @@ def uncertainty(
 
 
 def _title(n_obs, n_shown, outside):
-    """With a second line of what is left out, if anything."""
+    """The title, with a second line on what is left out, if anything."""
     remarks = [f"{n_shown:,} of {n_obs:,} rows are drawn"] * (n_shown < n_obs)
     remarks += [f"{outside:,} {'row is' if outside == 1 else 'rows are'} outside of the view"] * (outside > 0)
     return "\n".join(["Clusters and misclassification probability", *filter(None, ["; ".join(remarks)])])
 
 
 def _thinned(points):
-    """Rows to be drawn: all, or evenly spaced ones in the order of clusters and, within them, of doubt."""
+    """The rows to draw: all, or evenly spaced ones in the order of clusters and, within these, of doubt."""
     order = np.lexsort((points.probability, points.cluster))
     return order[np.unique(np.linspace(0, len(order) - 1, min(len(order), SHOWN)).astype(int))]
 
 
 def _clip(ax, position):
-    """View the central part of positions (N, 2) where a few of them are far from all others; returns how many are outside."""
+    """Limit the view to the central positions (N, 2) if a few are far from all others; return how many are outside."""
     low, high = np.quantile(position, [CENTRAL, 1 - CENTRAL], axis=0)
     reach = np.where(high > low, REACH * (high - low), np.inf)
     is_near = (position >= low - reach) & (position <= high + reach)
@@ -149,7 +147,7 @@ def _layers(points, shown, marker):
 
 
 def _markers(points):
-    """(the marker of every group, the names of the markers): the largest groups have one each, all others share the last."""
+    """(the marker of every group, the names of the markers): the largest groups have one each; all others share the last."""
     if len(points.groups) <= TOLD:
         return np.arange(len(points.groups)), points.groups
     largest = np.argsort(-np.bincount(points.group, minlength=len(points.groups)), kind="stable")[: TOLD - 1]
@@ -169,7 +167,7 @@ def uncertainty_points(tree, X=None, *, columns=None) -> Points:
 
 
 def project(tree, X=None, *, columns=None):
-    """Observations in two dimensions as in `uncertainty`: positions (N, 2) and the names of the two axes."""
+    """Rows in two dimensions as in `uncertainty`: positions (N, 2) and the names of the two axes."""
     if X is None and columns is None:
         return _usual_position(tree)
     known = observed_features(tree)
@@ -191,7 +189,7 @@ def _feature_names(tree):
 
 
 def in_two_dimensions(X, names, columns=None):
-    """Rows of X (N, d), whose columns have these names, in two dimensions: positions (N, 2) and the names of the two axes."""
+    """Rows of X (N, d), with these column names, in two dimensions: positions (N, 2) and the names of the two axes."""
     if columns is not None:
         chosen = [_column(names, column) for column in columns]
         if len(chosen) != 2:
@@ -208,7 +206,7 @@ def in_two_dimensions(X, names, columns=None):
 def principal_components(X):
     """Rows in the first two principal components (N, 2), and every component's share of the variance.
 
-    From the matrix of sums of products, a block of rows at a time.
+    Computed from the matrix of sums of products, a block of rows at a time.
     """
     mean, blocks = X.mean(0, dtype=np.float64), row_blocks(len(X))
     products = sum((X[rows] - mean).T @ (X[rows] - mean) for rows in blocks)
@@ -249,7 +247,7 @@ def _legends(ax, points, colors, names, n_shown):
 
 
 def _area(probability, n_shown):
-    """Area of a mark in square points, the same for points and for their legend; smaller where there are many."""
+    """Area of a mark in square points, the same for points and for their legend; smaller if there are many."""
     return np.clip(500 / n_shown, 0.65, 1.0) * (12 + 90 * probability)
 
 
@@ -299,7 +297,7 @@ def uncertainty_profile(tree: "DataTree", ax: "Axes | None" = None, *, reference
 
 
 def _descending(probability):
-    """Shares of rows and the probability that as many of them exceed, at most `MANY` of them."""
+    """Shares of rows with the probabilities that they exceed, at most `MANY` points."""
     values = np.sort(probability)[::-1]
     shown = np.unique(np.linspace(0, len(values) - 1, min(len(values), MANY)).astype(int))
     return np.r_[0.0, (shown + 1) / len(values)], np.r_[values[0], values[shown]]

@@ -1,4 +1,4 @@
-"""Attributes of a tree as netCDF can hold them: numbers and text as they are, others as JSON."""
+"""Attributes of a tree in netCDF's types: numbers and text unchanged, others as JSON."""
 
 import json
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def with_plain_attributes(tree):
-    """(the tree with attributes that netCDF can hold, which others became text or, for their name, are left out, in words)."""
+    """(the tree with attributes that netCDF can hold, a text on attributes that became text or were left out)."""
     nodes, changed = {}, {"stored as text": [], "left out": []}
     for node in tree.subtree:
         table = node.to_dataset(inherit=False).copy()
@@ -25,12 +25,12 @@ def with_plain_attributes(tree):
 
 
 def _is_text(value):
-    """Is it text that UTF-8 and C can hold?"""
+    """Is it text that UTF-8 and C can represent?"""
     return isinstance(value, str) and "\0" not in value and value.encode(errors="ignore").decode() == value
 
 
 def _is_plain(value):
-    """Can netCDF hold an attribute: numbers or text, one or many of a kind?"""
+    """Can netCDF hold this attribute: numbers or text, one or several of a kind?"""
     if isinstance(value, str):
         return _is_text(value)
     if isinstance(value, (list, tuple)) and any(isinstance(part, str) for part in value):
@@ -42,7 +42,7 @@ def _is_plain(value):
 
 
 def _in_text(value):
-    """An attribute as JSON; as Python shows it where JSON has no words for it."""
+    """An attribute as JSON, or as its repr if JSON cannot express it."""
     try:
         return json.dumps(value, default=lambda part: part.tolist() if hasattr(part, "tolist") else str(part))
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""What the clusters are: every feature by cluster in units that readers know, the most telling features first."""
+"""The traits of clusters: every feature by cluster in readable units, the most telling features first."""
 
 from collections.abc import Iterator
 
@@ -18,9 +18,9 @@ from bayesfair.posterior.schema import groups_of, observed_features, variable
 from bayesfair.posterior.view import View, once
 
 EVERYONE, SPREAD, SEPARATION = "everyone", "spread", "separation"
-GROUP = "protected group"  # the feature under which the groups' shares stand
-NUMBER, YES = "", "yes"  # the level of a number's mean, and that of a column of truth values
-FEW_ROWS, NAMES_ROWS = 20, 0.9  # beyond so many rows a column with so many levels for each one names them
+GROUP = "protected group"  # the feature that holds the groups' shares
+NUMBER, YES = "", "yes"  # the level of a number's mean, and of a column of truth values
+FEW_ROWS, NAMES_ROWS = 20, 0.9  # above FEW_ROWS rows, a column with so many levels per row names the rows
 
 
 def profile(
@@ -89,7 +89,7 @@ def tree_profile(tree) -> "DataFrame":
 
 
 def profile_table(X, labels, groups: Groups | None = None, weight=None) -> "DataFrame":
-    """The table of `profile`, with the features in the order of X (obs, features); `weight` (obs,) of the rows in means."""
+    """The table of `profile`, with the features in the order of X (obs, features); `weight` (obs,): of the rows in means."""
     import pandas as pd
 
     code, clusters = encode_assignment(labels)
@@ -106,7 +106,7 @@ def profile_table(X, labels, groups: Groups | None = None, weight=None) -> "Data
 
 
 def _lines(X, groups, n_obs, weight):
-    """Lines of features, with the weights of their rows, and of groups, whose rows all count alike."""
+    """Lines of features, with the weights of their rows, and of groups, with rows of equal weight."""
     yield from ((line, weight) for line in lines_of_table(X, n_obs))
     if groups is not None:
         check_same_length("sensitive_features", len(groups.code), "labels", n_obs)
@@ -122,7 +122,7 @@ def most_telling_first(table: "DataFrame") -> "DataFrame":
 def telling_order(table, most=None) -> np.ndarray:
     """Positions of the lines of a profile in the order of `most_telling_first`.
 
-    Of the features at most the `most` lines that separate clusters best; all groups.
+    At most the `most` lines of features that separate clusters best, and all groups.
     """
     import pandas as pd
 
@@ -144,9 +144,9 @@ def names_in_words(table) -> list[str]:
 
 
 def in_words(table) -> "DataFrame":
-    """What everyone and the clusters have of the lines of a profile, as text.
+    """The values of everyone and of the clusters in the lines of a profile, as text.
 
-    Shares are in percent, means have two digits of the feature's standard deviation.
+    Shares are in percent; means have two digits of the feature's standard deviation.
     """
     told = table.drop(columns=[SPREAD, SEPARATION]).astype(object)
     for at, ((_, level), spread) in enumerate(zip(table.index, table[SPREAD])):
@@ -163,7 +163,7 @@ def _mean_writer(spread):
 def figures_of(values, code, n_clusters, weight=None):
     """[mean, means of the clusters, standard deviation, share of the variance that is between clusters].
 
-    Of the finite `values` (obs,) of rows in clusters `code` (obs,); NaN where there are none.
+    For the finite `values` (obs,) of rows in clusters `code` (obs,); NaN without any.
     """
     held = np.isfinite(values)
     if not held.any():
@@ -183,9 +183,9 @@ def figures_of(values, code, n_clusters, weight=None):
 
 
 def lines_of_table(X, n_obs) -> Iterator[tuple[str, str, np.ndarray]]:
-    """(feature, level, what every row has of it (obs,)), NaN where it is missing.
+    """(feature, level, the values of all rows (obs,)), NaN if missing.
 
-    Numbers are as they are; of each category, whether a row has it.
+    Numbers stay unchanged; each category becomes an indicator.
     """
     import pandas as pd
 
@@ -222,20 +222,20 @@ def _lines_of_column(column, name):
 
 
 def _are_truths(values):
-    """Are they 0 and 1 alone, but for rounding and for missing ones?"""
+    """Are the values 0 and 1 alone, except for rounding and missing values?"""
     known = values[~np.isnan(values)]
     return len(known) > 0 and (np.minimum(abs(known), abs(known - 1)) < 1e-9).all() and np.ptp(known) > 0.5
 
 
 def _shares(categories):
-    """(level, whether a row has it), NaN where the value is missing, of every category."""
+    """(level, indicator of its rows) for every category, NaN if the value is missing."""
     code = categories.codes.to_numpy()
     missing = np.where(code < 0, np.nan, 0.0)
     return ((str(level) or "(empty)", missing + (code == at)) for at, level in enumerate(categories.categories))
 
 
 def readable_features(tree) -> "DataFrame":
-    """The features of a tree as readers know them: in the units before a scaler that the tree knows, categories by name."""
+    """The features of a tree for readers: in the units before a scaler that the tree knows, categories by name."""
     import pandas as pd
 
     settings = settings_of(tree)
@@ -257,7 +257,7 @@ def unscaled(values, scaling):
 
 
 def _rows_of(tree, X):
-    """X, with the names of the tree's features where it is an array of as many; ValueError where its rows are others."""
+    """X, with the names of the tree's features if it is an array of as many columns; ValueError for other rows."""
     import pandas as pd
 
     names, known = row_names(X), tree["posterior"]["obs"].values

@@ -1,4 +1,4 @@
-"""Who is together with whom, and how sure that is: co-clustering probabilities and what follows from them."""
+"""Which rows are together, and with what probability: co-clustering and what follows from it."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -121,7 +121,7 @@ def _medoids(labels, partition):
 
 
 def _most_together(labels, partition):
-    """The member of each cluster with the largest sum of co-clustering probabilities with the others: positions (K,)."""
+    """The row of each cluster with the largest sum of co-clustering probabilities with the others: positions (K,)."""
     n_clusters = int(labels.max()) + 1
     own, company = partition.astype(np.int32) * n_clusters, np.zeros(len(partition), dtype=np.int64)
     n_cells, blocks = (int(partition.max()) + 1) * n_clusters, row_blocks(len(partition))
@@ -138,7 +138,7 @@ def _most_together(labels, partition):
 
 
 def _share_with(labels, other):
-    """Share of draws in which each observation has the label of another one, or of its own `other` (obs,)."""
+    """Share of draws in which each row has the label of another row, or of its own row `other` (obs,)."""
     together = np.zeros(labels.shape[1], dtype=np.int32)
     for draw in labels:
         together += draw == draw[other]
@@ -148,8 +148,8 @@ def _share_with(labels, other):
 def _check_size(num_obs, max_obs):
     if num_obs > max_obs:
         raise ValueError(
-            f"`co_clustering` makes an N x N matrix only up to `max_obs` observations ({max_obs}), got {num_obs} "
+            f"`co_clustering` makes an N x N matrix only up to `max_obs` rows ({max_obs}), got {num_obs} "
             f"({4e-9 * num_obs**2:.1f} GB). Pass indices= for a sample, e.g. "
             f"np.random.default_rng(0).choice({num_obs}, {min(2000, max_obs)}, replace=False), "
-            "or raise max_obs= if that much memory is there."
+            "or raise max_obs= if you have that much memory."
         )

@@ -1,6 +1,6 @@
 """The posterior as a graph of rows that are together in most draws.
 
-It says what a co-clustering matrix says, of more rows than can be looked at.
+It shows what a co-clustering matrix shows, for more rows than a picture can hold.
 """
 
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from bayesfair.posterior.schema import flat_labels, groups_of
 from bayesfair.posterior.view import View
 
 MAX_EDGES = 10_000_000  # some 5 GB in networkx
-TILE = 2_048  # rows and columns of the co-clustering matrix that are in memory together
+TILE = 2_048  # rows and columns of the co-clustering matrix in memory at a time
 ELEMENTS = 8_000_000  # of indicators: 32 MB
 
 
@@ -85,16 +85,16 @@ def graph_of_rows(tree, parts, **about):
 
 
 class Kinds(NamedTuple):
-    """Rows that share all their draws are of one kind: `rows`, kind after kind, of which each has `size` from `first` on."""
+    """Groups of rows that share all their draws: `rows`, kind after kind; each kind has `size` rows from `first` on."""
 
     rows: np.ndarray
     first: np.ndarray
     size: np.ndarray
 
     def pairs(self, one, other):
-        """All members of the first kind of every pair with all of the second.
+        """All pairs of a row of the first kind with a row of the second, for every pair of kinds.
 
-        (position in `rows`, position in `rows`, which pair of kinds).
+        (position in `rows`, position in `rows`, number of the pair of kinds).
         """
         n_pairs = self.size[one] * self.size[other]
         pair = np.repeat(np.arange(len(one)), n_pairs)
@@ -126,7 +126,7 @@ def _pairs(labels, threshold, max_edges):
 
 
 def _kinds_together(labels, columns, threshold):
-    """The pairs of `columns`, by their places, that are together as often, and how often: tile by tile of their matrix."""
+    """The pairs of `columns`, by position, that are together often enough, and how often: tile by tile of their matrix."""
     n_clusters, blocks = int(labels.max()) + 1, row_blocks(len(columns), TILE)
     for at, rows in enumerate(blocks):
         own = labels.columns(columns[rows])
@@ -138,7 +138,7 @@ def _kinds_together(labels, columns, threshold):
 
 
 def _shares(own, others, n_clusters):
-    """In which share of the draws rows (draws, rows) are together with others (draws, others): (rows, others)."""
+    """Share of the draws in which rows (draws, rows) are together with others (draws, others): (rows, others)."""
     together = np.zeros((own.shape[1], others.shape[1]), np.float32)
     for some in row_blocks(len(own), max(1, ELEMENTS // (n_clusters * max(together.shape)))):
         together += one_hot(own[some], n_clusters).T @ one_hot(others[some], n_clusters)
@@ -151,4 +151,4 @@ def _check_edges(n_edges, max_edges):
         remedy = (
             "Raise `threshold`, take some of the rows, tree.isel(obs=[...], missing_dims='ignore'), or raise max_edges="
         )
-        raise ValueError(message("tree", rule, got, f"{remedy}, if 500 bytes for each are there."))
+        raise ValueError(message("tree", rule, got, f"{remedy}, if you have 500 bytes for each."))

@@ -1,7 +1,7 @@
-"""Contingency tables between draws: all that partitions have to say to each other, without an N x N matrix.
+"""Contingency tables between draws: all comparisons of partitions, without an N x N matrix.
 
-Two partitions s and s' of the same observations meet in a table n_kl(s, s'): how many observations are in cluster k of
-one and in cluster l of the other. The losses of Dahl, of Binder and the variation of information are functions of it.
+Two partitions s and s' of the same rows give a table n_kl(s, s'): the number of rows in cluster k of one and cluster l
+of the other. The losses of Dahl, of Binder and the variation of information are functions of it.
 """
 
 import math
@@ -17,16 +17,16 @@ from bayesfair.fairness.metrics import cluster_balance
 from bayesfair.posterior.labels import LabelDraws, as_labels
 
 _BLOCK_ELEMENTS = 8_000_000  # of a one-hot matrix: 32 MB in float32
-_BLOCK_ROWS = 2_000  # of a product of two one-hot matrices, so that short tables do not make wide products
-_AUTO_MULTIPLICATIONS = 5e11  # of one pass, or what takes as long: 3 to 7 seconds on two cores
-_ENTRY = {"squares": 300, "entropies": 800}  # what an entry of a table costs beyond its products, in multiplications
-_MATRIX_ENTRY = 400  # what an indicator costs on the way through the matrix of observations, likewise
+_BLOCK_ROWS = 2_000  # of a product of two one-hot matrices: keeps short tables from making wide products
+_AUTO_MULTIPLICATIONS = 5e11  # of one pass, or equivalent: 3 to 7 seconds on two cores
+_ENTRY = {"squares": 300, "entropies": 800}  # cost of a table's entry beyond its products, in multiplications
+_MATRIX_ENTRY = 400  # cost of an indicator on the way through the matrix of rows, likewise
 _MOST_COLUMNS = 5_000  # of that matrix: 300 MB
 _FACTORS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)  # odd, of two hashes of 64 bits
 
 
 def canonical(partition):
-    """The same partition with clusters numbered by first appearance: equal arrays if and only if equal partitions."""
+    """The same partition with clusters numbered by first appearance: equal arrays mean equal partitions, and vice versa."""
     _, first, inverse = np.unique(partition, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[inverse]
 
@@ -38,17 +38,17 @@ def one_hot(labels, n_clusters):
 
 
 def draw_blocks(num_draws, n_clusters, num_obs):
-    """Slices of the draws whose one-hot matrices stay small, as far as that is for draws to decide."""
+    """Slices of the draws with small one-hot matrices, as far as the number of draws matters."""
     rows = min(_BLOCK_ELEMENTS // num_obs, _BLOCK_ROWS)
     return row_blocks(num_draws, max(1, rows // n_clusters))
 
 
 def distinct_observations(labels):
-    """Observations that share a cluster in every draw are one: (columns (U,), weight (U,), inverse (N,)).
+    """Merge rows that share a cluster in every draw: (columns (U,), weight (U,), inverse (N,)).
 
-    `labels[:, columns]` has one column for each distinct history, in the order in which they come, `weight` says how many
-    observations have it and `labels[:, columns][:, inverse]` is `labels`. The members of a fairlet that never changes are
-    the common case. One pass and 80 bytes an observation: histories are told apart by hashes of 128 bits.
+    `labels[:, columns]` has one column for each distinct history, in order of appearance. `weight` counts the rows with
+    it, and `labels[:, columns][:, inverse]` is `labels`. Members of a fairlet that never changes are the common case.
+    One pass and 80 bytes per row: hashes of 128 bits identify histories.
     """
     hashes = _hashes(as_labels(labels))
     order = np.lexsort(hashes)
@@ -57,7 +57,7 @@ def distinct_observations(labels):
     for one in hashes:
         begins[1:] |= np.diff(one[order]) != 0
     starts = np.flatnonzero(begins)
-    coming = np.argsort(order[starts])  # sorting is stable: the first of equals is the first to come
+    coming = np.argsort(order[starts])  # the sort is stable: the first of equal rows comes first
     number = np.empty_like(coming)
     number[coming] = np.arange(len(coming))
     inverse = np.empty_like(order)
@@ -66,7 +66,7 @@ def distinct_observations(labels):
 
 
 def _hashes(labels: LabelDraws):
-    """Two numbers (2, obs) for each observation's history."""
+    """Two hashes (2, obs) of each row's history."""
     hashes = np.zeros((2, labels.shape[1]), np.uint64)
     per_word = 8 // labels.dtype.itemsize
     for block in labels.blocks(least=per_word):
@@ -80,14 +80,14 @@ def _hashes(labels: LabelDraws):
 
 
 def _words(draws, per_word):
-    """The labels of up to `per_word` draws (draws, obs) side by side: uint64 (obs,)."""
+    """The labels of up to `per_word` draws (draws, obs) packed together: uint64 (obs,)."""
     side = np.zeros((draws.shape[1], per_word), draws.dtype)
     side[:, : len(draws)] = draws.T
     return side.view(np.uint64)[:, 0]
 
 
 def count_labels(labels, n_clusters):
-    """In how many of the draws (draws, obs) everybody is in each cluster: int32 (n_clusters, obs)."""
+    """Number of the draws (draws, obs) that have each row in each cluster: int32 (n_clusters, obs)."""
     counts = np.zeros((n_clusters, labels.shape[1]), np.int32)
     for block in as_labels(labels).blocks():
         for k, count in enumerate(counts):
@@ -102,10 +102,11 @@ def balance_of(labels, groups: Groups, n_clusters):
 
 
 class Company(NamedTuple):
-    """How well each candidate draw agrees with all of them about pairs of observations.
+    """Agreement of each candidate draw with all draws about pairs of rows.
 
     `draw`: flat positions of the candidates among all draws. `squares`: sum_k n_k(s)^2, the ordered pairs that s puts
-    together. `shared`: the mean over the draws s' of sum_kl n_kl(s, s')^2, those that both do. All (candidates,).
+    together. `shared`: the mean over the draws s' of sum_kl n_kl(s, s')^2, the pairs that both put together. All
+    (candidates,).
     """
 
     draw: np.ndarray
@@ -125,7 +126,7 @@ class Company(NamedTuple):
 
 
 class Information(NamedTuple):
-    """What each candidate draw knows of all of them, in bits. `draw` as in `Company`; `joint_entropy` is a mean over s'."""
+    """Information of each candidate draw about all draws, in bits. `draw` as in `Company`; `joint_entropy`: mean over s'."""
 
     draw: np.ndarray
     entropy: np.ndarray
@@ -140,10 +141,10 @@ class Information(NamedTuple):
 def company(labels, n_clusters, max_draws="auto"):
     """`Company` of up to `max_draws` evenly spaced draws of `labels` (draws, obs) with each other.
 
-    Two ways to the same whole numbers, the cheaper one of which is taken: tables of all pairs of draws, O(draws^2 K^2 N),
-    or, since shared(s) = sum_ij eta_ij(s) etabar_ij, the co-clustering matrix of the U observations that are ever
-    apart, O(draws K U^2). "auto" takes as many draws as some seconds allow, at least 200 (all of 80,000 on 40
-    observations, all of 4,000 on a thousand, some 550 on 33,000 with ten clusters); None takes all.
+    Two ways give the same whole numbers, and the cheaper one is used: tables of all pairs of draws, O(draws^2 K^2 N),
+    or, since shared(s) = sum_ij eta_ij(s) etabar_ij, the co-clustering matrix of the U distinct rows, O(draws K U^2).
+    "auto" takes as many draws as some seconds allow, at least 200 (all of 80,000 for 40 rows, all of 4,000 for a
+    thousand, some 550 for 33,000 rows with ten clusters); None takes all.
     """
     labels = as_labels(labels)
     compact = _Compact.of(labels, n_clusters)
@@ -163,8 +164,8 @@ def binder_loss(labels, partition, n_clusters):
 def information(labels, n_clusters, max_draws="auto"):
     """`Information` of up to `max_draws` evenly spaced draws of `labels` (draws, obs) about each other.
 
-    Entropies need the table of every pair of draws: "auto" takes some 11,000 of 80,000 draws of 40 observations in three
-    clusters, all of 4,000 on a thousand in four, some 540 on 33,000 in ten.
+    Entropies need the table of every pair of draws: "auto" takes some 11,000 of 80,000 draws for 40 rows in three
+    clusters, all of 4,000 for a thousand in four, some 540 for 33,000 in ten.
     """
     labels = as_labels(labels)
     compact = _Compact.of(labels, n_clusters)
@@ -190,7 +191,7 @@ def variation_of_information(labels, n_clusters):
 
 
 class _Compact(NamedTuple):
-    """Draws of the distinct observations: `labels` of some draws, `columns` (U,) of them, how many have each (U,)."""
+    """Draws of the distinct rows: `labels` of some draws, their `columns` (U,), and how many rows share each (U,)."""
 
     labels: LabelDraws
     columns: np.ndarray
@@ -199,7 +200,7 @@ class _Compact(NamedTuple):
 
     @classmethod
     def of(cls, labels, n_clusters):
-        """Of all draws, in the smallest types: of many observations most are distinct."""
+        """Of all draws, in the smallest types: with many rows most are distinct."""
         columns, weight, _ = distinct_observations(labels)
         smallest = (numbers.astype(np.min_scalar_type(numbers.max())) for numbers in (columns, weight))
         return cls(labels, *smallest, n_clusters)
@@ -210,11 +211,11 @@ class _Compact(NamedTuple):
         return np.stack(counts, axis=1).T.astype(np.float64)
 
     def one_hot(self, rows, at=slice(None)):
-        """Indicators of a block of draws, `at` some of the distinct observations."""
+        """Indicators for a block of draws, `at` some of the distinct rows."""
         return one_hot(self.labels[rows].columns(self.columns[at]), self.n_clusters)
 
     def products(self, rows, others):
-        """Tables (n_clusters * draws, n_clusters * other draws) of two blocks of draws, a block of observations at a time."""
+        """Tables (n_clusters * draws, n_clusters * other draws) of two blocks of draws, a block of rows at a time."""
         width = self.n_clusters * (rows.stop - rows.start)
         total = 0
         for at in row_blocks(len(self.columns), max(1, _BLOCK_ELEMENTS // width)):
@@ -225,7 +226,7 @@ class _Compact(NamedTuple):
 
 
 def _mean_over_pairs(compact: _Compact, of_counts):
-    """The mean over all draws s' of the sum of a function of the table of s and s', for every draw s: (draws,)."""
+    """For every draw s, the mean over all draws s' of the sum of a function of the table of s and s': (draws,)."""
     total = np.zeros(len(compact.labels))
     for rows, others, of_pairs in _of_pairs(compact, of_counts):
         total[rows] += of_pairs.sum(axis=1)
@@ -235,10 +236,10 @@ def _mean_over_pairs(compact: _Compact, of_counts):
 
 
 def _of_pairs(compact: _Compact, of_counts):
-    """(rows, others, the sum of a function of their table for every two draws) of two blocks of draws in turn.
+    """(rows, others, the sum of a function of the table of every two draws) for all pairs of blocks of draws.
 
-    One matrix product of one-hot matrices per pair of blocks of draws holds all their tables (n_clusters, draws,
-    n_clusters, other draws); the pass is symmetric, so that half of the blocks do.
+    One matrix product of one-hot matrices per pair of blocks holds all their tables (n_clusters, draws, n_clusters,
+    other draws); by symmetry half of the pairs suffice.
     """
     n_clusters = compact.n_clusters
     cells = [(k, other) for k in range(n_clusters) for other in range(n_clusters)]
@@ -246,7 +247,7 @@ def _of_pairs(compact: _Compact, of_counts):
     for position, rows in enumerate(blocks):
         for others in blocks[position:]:
             tables = compact.products(rows, others).reshape(n_clusters, rows.stop - rows.start, n_clusters, -1)
-            # cell by cell, which the cache holds
+            # cell by cell, to fit the cache
             yield rows, others, sum(of_counts(tables[k, :, other]) for k, other in cells)
 
 
@@ -263,7 +264,7 @@ def _mean_shared_by_matrix(compact: _Compact):
 
 
 def count_together(compact, n_clusters):
-    """In how many of the draws (draws, obs) two observations share a cluster: float32 (obs, obs)."""
+    """Number of the draws (draws, obs) in which two rows share a cluster: float32 (obs, obs)."""
     together = np.zeros((compact.shape[1],) * 2, dtype=np.float32)
     for rows in draw_blocks(len(compact), n_clusters, compact.shape[1]):
         members = one_hot(compact[rows], n_clusters)
@@ -283,7 +284,7 @@ def evenly_spaced(num_draws, most):
 
 
 def _plan(max_draws, num_draws, n_clusters, num_columns):
-    """The draws that `company` takes, and whether the matrix of observations is the cheaper way."""
+    """The draws that `company` uses, and whether the matrix of rows is cheaper."""
     matrix_draw = n_clusters * num_columns * (3 * num_columns + _MATRIX_ENTRY)  # one product in float32, one in float64
     fits = num_columns <= _MOST_COLUMNS
     by_tables = _most_by_tables("squares", n_clusters, num_columns)
@@ -293,17 +294,17 @@ def _plan(max_draws, num_draws, n_clusters, num_columns):
 
 
 def _table_cost(statistic, n_clusters, num_columns):
-    """Multiplications per draw and other draw, half of all pairs."""
+    """Multiplications per draw and other draw; half of all pairs."""
     return n_clusters**2 * (num_columns + _ENTRY[statistic]) / 2
 
 
 def _most_by_tables(statistic, n_clusters, num_columns):
-    """How many draws can meet each other in the time that "auto" allows."""
+    """Number of draws that can be compared in the time that "auto" allows."""
     return math.isqrt(int(_AUTO_MULTIPLICATIONS / _table_cost(statistic, n_clusters, num_columns)))
 
 
 def _most_draws(max_draws, affordable):
-    remedy = "'auto' keeps the time to seconds, None takes every draw."
+    remedy = "'auto' takes seconds, None uses every draw."
     if isinstance(max_draws, str) and max_draws == "auto":
         return max(200, affordable)
     if max_draws is None:

@@ -1,4 +1,4 @@
-"""Scalars of the posterior on which convergence can be read: labels are never averaged."""
+"""Scalars of the posterior that show convergence; labels are never averaged."""
 
 import numpy as np
 
@@ -14,9 +14,9 @@ from bayesfair.posterior.saved import settings_of
 from bayesfair.posterior.schema import flat_labels, scalars_of
 from bayesfair.posterior.view import once
 
-_ROUNDING_STEPS = 16  # of float32 between sums of the same terms
+_ROUNDING_STEPS = 16  # of float32, possible between sums of the same terms
 _PAIRS_SHOWN, _PAIRS_TRIED = 3, 200
-STANDSTILL = 1e6  # R-hat of chains that stand still at different values, but for rounding: infinite
+STANDSTILL = 1e6  # R-hat of chains that stand still at different values: infinite, but for rounding
 
 
 def diagnostic_vars(tree: "DataTree", *, constant: bool = False) -> "Dataset":
@@ -57,7 +57,7 @@ def diagnostic_vars(tree: "DataTree", *, constant: bool = False) -> "Dataset":
 
 @once
 def _scalars(tree):
-    """`diagnostic_vars` with the constant ones."""
+    """`diagnostic_vars` including the constant ones."""
     import xarray as xr
 
     flat = flat_labels(tree)
@@ -73,10 +73,10 @@ def _scalars(tree):
 
 
 def _without_rounding(values):
-    """Scalars (chain, draw) in float64, those that differ by the rounding of float32 sums made equal.
+    """Scalars (chain, draw) in float64, with values equal if they differ only by rounding of float32 sums.
 
-    Chains in one partition number it differently and add in another order: R-hat, which looks at ranks, would call that
-    disagreement. Only values that lie close together and apart from all others are made equal, never a dense run.
+    Chains in one partition may number it differently and add in another order. R-hat, which uses ranks, would see
+    disagreement. Only values that are close together and apart from all others are made equal, never a dense run.
     """
     if values.dtype != np.float32 or not np.isfinite(values).all():
         return values.astype(float)
@@ -135,13 +135,13 @@ def summary(tree: "DataTree") -> "DataFrame":
 
 
 def is_guide(tree):
-    """Whether the draws are those of a variational guide, which are stored as one chain."""
+    """Are the draws those of a variational guide, which are stored as one chain?"""
     return settings_of(tree).get("parameters", {}).get("inference") == "svi"
 
 
 @once
 def scalar_table(tree: "DataTree") -> "DataFrame":
-    """The figures of `summary` alone, for which no modes are looked for."""
+    """The figures of `summary` alone, without the search for modes."""
     return summarise(diagnostic_vars(tree, constant=True))
 
 
@@ -156,7 +156,7 @@ def summarise(scalars: "Dataset") -> "DataFrame":
     if "lp" in scalars and scalars.sizes["chain"] > 1:
         lp = scalars[["lp"]]
         parts += [lp.isel(chain=[at]).rename(lp=f"lp, chain {chain}") for at, chain in enumerate(lp["chain"].values)]
-    with np.errstate(invalid="ignore", divide="ignore"):  # one chain may be constant where another is not
+    with np.errstate(invalid="ignore", divide="ignore"):  # one chain may be constant while another is not
         tables = [arviz_stats.summary(part, ci_prob=0.89, ci_kind="eti", round_to="none") for part in parts]
     table = pd.concat(tables)[["mean", "sd", "eti89_lb", "eti89_ub", "ess_bulk", "ess_tail", "r_hat"]]
     still = [np.ptp(values.values) == 0 for part in parts for values in part.values()]
@@ -166,7 +166,7 @@ def summarise(scalars: "Dataset") -> "DataFrame":
 
 
 def _pairs(flat):
-    """Indicators (draws,) of a few pairs of observations: those nearest to together half of the time, of 200 pairs."""
+    """Indicators (draws,) of a few pairs of rows: out of 200, those nearest to being together half of the time."""
     pairs = np.random.default_rng(0).integers(flat.shape[1], size=(_PAIRS_TRIED, 2))
     pairs = np.unique(np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1), axis=0)
     together = flat.columns(pairs[:, 0]) == flat.columns(pairs[:, 1])

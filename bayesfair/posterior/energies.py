@@ -1,4 +1,4 @@
-"""What the draws of a Gibbs posterior say of its inverse temperature: their losses, and the law that lambda has in it."""
+"""The losses of a Gibbs posterior's draws and the law of lambda in it."""
 
 from typing import NamedTuple
 
@@ -10,15 +10,15 @@ from bayesfair.posterior.saved import settings_of
 from bayesfair.posterior.schema import variable
 from bayesfair.posterior.view import once
 
-KNOWN = "joint", "optimal", "labels"  # targets whose densities depend on lambda as it stands here
+KNOWN = "joint", "optimal", "labels"  # targets with densities of the form given here
 
 
 class Energies(NamedTuple):
     """Draws of p(z) proportional to exp(-lambda L(z)), or with a sampled lambda.
 
-    Where lambda is sampled, of p(z, lambda) proportional to lambda^(degrees - 1) exp(-lambda (rate + L(z))).
-    `lambdas` is lambda_c, and `losses` is what the draw pays in units of 1 / lambda_c, so that their product is lambda_f L_f +
-    lambda_c L_c over fairlets. `shape`, `rate`: of the gamma prior of lambda_c; None where lambda is fixed.
+    With a sampled lambda, of p(z, lambda) proportional to lambda^(degrees - 1) exp(-lambda (rate + L(z))). `lambdas` is
+    lambda_c, and `losses` are in units of 1 / lambda_c, so that their product is lambda_f L_f + lambda_c L_c over
+    fairlets. `shape`, `rate`: of the gamma prior of lambda_c; None if lambda is fixed.
     """
 
     lambdas: Float[np.ndarray, "chains draws"]
@@ -34,14 +34,14 @@ class Energies(NamedTuple):
     def degrees(self) -> float:
         """a + N d / h.
 
-        lambda (b + L) has the law Gamma(a + N d / h, 1) whatever z is, so that its mean over draws is this, to within one part
-        in the root of N d / h times the number of draws.
+        lambda (b + L) has the law Gamma(a + N d / h, 1) whatever z is. So its mean over draws equals this, up to a
+        relative error of one over the root of N d / h times the number of draws.
         """
         return float((self.lambdas * (self.rate + self.losses)).mean())
 
     @property
     def log_density(self) -> Float[np.ndarray, "chains draws"]:
-        """log p(z) of every draw, lambda integrated out where it is sampled, up to a constant."""
+        """log p(z) of every draw, with a sampled lambda integrated out, up to a constant."""
         if not self.is_sampled:
             return -self.lambdas * self.losses
         return -self.degrees * np.log(self.rate + self.losses)
@@ -49,7 +49,7 @@ class Energies(NamedTuple):
 
 @once
 def energies_of(tree: "DataTree") -> Energies | None:
-    """Those of a tree of `GibbsFairClustering` under one of the KNOWN targets; None for other trees."""
+    """The energies of a tree of `GibbsFairClustering` under one of the KNOWN targets; None for other trees."""
     parameters = settings_of(tree).get("parameters", {})
     lambda_c, loss = variable(tree, "posterior", "lambda_c"), variable(tree, "sample_stats", "clustering_loss")
     if parameters.get("target") not in KNOWN or lambda_c is None or loss is None:
@@ -61,7 +61,7 @@ def energies_of(tree: "DataTree") -> Energies | None:
     shape, rate = _prior(parameters.get("inverse_temperature"))
     if rate:
         members = variable(tree, "sampler_state", "members")
-        if members is None and parameters["target"] != "labels":  # the mean size of a fairlet is not known
+        if members is None and parameters["target"] != "labels":  # the mean size of a fairlet is unknown
             return None
         rate /= 1.0 if members is None else tree["posterior"].sizes["obs"] / members.sizes["fairlet"]
     least = losses.min() + (rate or 0.0)
@@ -70,7 +70,7 @@ def energies_of(tree: "DataTree") -> Energies | None:
 
 
 def _prior(asked):
-    """(shape, rate) of the prior of a sampled lambda; None where it is fixed."""
+    """(shape, rate) of the prior of a sampled lambda; None if it is fixed."""
     if isinstance(asked, str):
         return (0.0, 0.0) if asked == "dispersion" else (None, None)
     return (asked.shape, asked.rate) if hasattr(asked, "rate") else (None, None)  # a `Dispersion`

@@ -1,4 +1,4 @@
-"""Files: whole or not at all when written, and with a checksum that is checked before any library parses them."""
+"""Files: written whole or not at all, with a checksum that is verified before any library parses them."""
 
 import hashlib
 import io
@@ -58,8 +58,8 @@ def write_tree(tree: "DataTree", path: str | PathLike[str]) -> None:
     else:
         _write(tree, check_destination(path))
     if changed:
-        remedy = "Make them numbers or text to keep them as they are."
-        tell(f"All draws are written, but files have no place for some attributes: {changed}. {remedy}")
+        remedy = "Make them numbers or text to keep them unchanged."
+        tell(f"All draws are written, but files cannot hold some attributes: {changed}. {remedy}")
 
 
 def _write(tree, path):
@@ -71,12 +71,12 @@ def _write(tree, path):
 
 
 def _trailer(checksum):
-    """What follows the netCDF bytes, which their readers ignore: a mark, and the SHA-256 of all before it."""
+    """The bytes after the netCDF content, which readers ignore: a mark, and the SHA-256 of all before it."""
     return _MARK + checksum.hexdigest().encode() + b"\n"
 
 
 def _encoding(tree):
-    """Compression where it pays: of integers."""
+    """Compression for integers, where it pays."""
     return {
         node.path: {
             name: {"zlib": True, "complevel": 4}
@@ -124,21 +124,21 @@ def read_tree(path: str | PathLike[str]) -> "DataTree":
     if labels is None or labels.dims != ("chain", "draw", "obs"):
         raise ValueError(
             f"{os.fspath(path)!r} holds data but not a saved posterior of bayesfair: it has no `labels` "
-            "(chain, draw, obs) in a group 'posterior'. Pass a file that save or write_tree made."
+            "(chain, draw, obs) in a group 'posterior'. Pass a file made by save or write_tree."
         )
     return tree
 
 
 @contextmanager
 def opened(path):
-    """The file `path`, open for reading; OSError with a remedy where it cannot be read."""
+    """The file `path`, open for reading; raises an OSError with a remedy if it cannot be read."""
     name = repr(os.fspath(path))
     try:
         file = open(path, "rb")  # noqa: SIM115
     except FileNotFoundError as error:
         raise FileNotFoundError(f"There is no file {name}. Check the name, or fit and save a model first.") from error
     except OSError as error:
-        remedy = "Pass a file that save or write_tree made."
+        remedy = "Pass a file made by save or write_tree."
         raise type(error)(
             message("path", "be a file that can be read", f"{name} ({error.strerror})", remedy)
         ) from error
@@ -162,17 +162,17 @@ def _read_netcdf(file, path):
 
 
 def _check_whole(file, path):
-    """ValueError where an open file does not hold the bytes that were written."""
+    """Raise a ValueError if an open file does not hold the bytes that were written."""
     name, length = repr(os.fspath(path)), file.seek(0, os.SEEK_END) - _TRAILER_LENGTH
     remedy = "Restore it from a copy, or fit and save again."
     file.seek(max(length, 0))
     trailer = file.read(_TRAILER_LENGTH)
     if length <= 0 or trailer[: len(_MARK)] != _MARK:
         raise ValueError(
-            f"{name} cannot be read as a saved posterior: there is no checksum at its end, so that it is damaged (cut off, "
-            f"or something was appended) or was written by another program or an older version. {remedy} What another "
-            "program wrote is taken in by write_tree(xarray.open_datatree(path, engine='h5netcdf').load(), new_path). A run "
-            "that an older version stored and did not finish is finished by that version, with load(path).resume()."
+            f"{name} cannot be read as a saved posterior: it has no checksum at its end. It is damaged (cut off, "
+            f"or something was appended), or was written by another program or an older version. {remedy} To import another "
+            "program's file, use write_tree(xarray.open_datatree(path, engine='h5netcdf').load(), new_path). A run "
+            "that an older version stored and did not finish can be finished by that version, with load(path).resume()."
         )
     with mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ) as written:
         checksum = hashlib.sha256(written)
@@ -192,13 +192,13 @@ def read_run(path, estimator_class, needed=()):
     if settings.get("estimator") == estimator_class.__name__ and settings.get("format") != FORMAT:
         raise ValueError(
             f"{os.fspath(path)!r} holds a run in format {settings.get('format', 1)}, of another version of bayesfair; this one "
-            f"goes on with format {FORMAT}. Read its posterior with bayesfair.posterior.read_tree, or fit and save again."
+            f"reads format {FORMAT}. Read its posterior with bayesfair.posterior.read_tree, or fit and save again."
         )
     if settings.get("estimator") != estimator_class.__name__ or not set(needed) <= set(tree.children):
         raise ValueError(
             f"{os.fspath(path)!r} holds a posterior but not a run of {estimator_class.__name__}. "
             "Read it with bayesfair.posterior.read_tree, or fit and save again."
         )
-    remedy = "Load the file that `save` wrote. Summaries of this one: bayesfair.posterior.read_tree(path)."
+    remedy = "Load the file that `save` wrote. To summarise this one, use bayesfair.posterior.read_tree(path)."
     check_whole(tree, repr(os.fspath(path)), remedy)
     return tree, settings

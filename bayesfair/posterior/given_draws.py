@@ -1,4 +1,4 @@
-"""Anybody's draws of labels as a tree that every summary, picture and report reads."""
+"""Any draws of labels as a tree that every summary, picture and report reads."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -68,7 +68,7 @@ def tree_from_labels(
 
 
 def _numbered(labels):
-    """(labels (chain, draw, obs) from 0 on in the smallest type, how many there are)."""
+    """(labels (chain, draw, obs) from 0 on in the smallest type, the number of clusters)."""
     check_in_memory("labels", labels)
     labels = np.asarray(labels)
     rule, remedy = "be whole numbers (chain, draw, obs), or (draw, obs) of one chain", "Pass the draws of the labels."

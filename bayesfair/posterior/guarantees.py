@@ -1,4 +1,4 @@
-"""What the method that made a tree promises of every draw, by its settings, and how the draws stand to it."""
+"""The guarantee of the method that made a tree, by its settings, and how near the draws come to it."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from bayesfair.posterior.saved import plain, promise_of, settings_of
 from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of, other_than_run, variable
 from bayesfair.posterior.view import once
 
-_NO_PROMISE = "That is what the draws had; the method does not guarantee it."
+_NO_PROMISE = "This holds for these draws; the method does not guarantee it."
 
 
 @once
@@ -25,14 +25,14 @@ def guarantee(tree: "DataTree") -> str | None:
         return _of_sizes(tree).strip() or None
     parameters, promise = settings_of(tree).get("parameters", {}), promise_of(tree)
     if is_part(tree):
-        return "These rows are not those of the run in its order: nothing is guaranteed of a part, or of repeated rows."
+        return "These are not the run's rows in its order: nothing is guaranteed for a part, or for repeated rows."
     if promise == "labels":
         return _of_labels(tree, groups, parameters.get("min_balance", "exact")) + _of_sizes(tree)
     bound = guaranteed_balance(tree)
     if bound is None:
         return _NO_PROMISE
     if bound == 0:
-        return "The method guarantees none of it: fairlets may go without a group."
+        return "The method does not guarantee it: a fairlet may lack a group."
     return f"By construction none can fall below {at_least(bound)}: every cluster is a union of whole fairlets."
 
 
@@ -43,25 +43,25 @@ def is_exact(tree: "DataTree") -> bool:
 
 
 def doubt_of_fairlets(tree: "DataTree") -> str:
-    """What is not proved of the fairlets that all draws keep, in a sentence; "" where nothing, or where draws change them."""
+    """A sentence on fixed fairlets that are not proved optimal; "" if they are, or if draws change them."""
     about = settings_of(tree).get("fairlets") or {"gap": 0.0}
     if about["gap"] == 0:
         return ""
     from bayesfair.fairlets.decomposition import describe_gap
 
-    return f"The fairlets, which all draws keep, are not proved optimal: {describe_gap(**about)}."
+    return f"The fairlets, which are the same in all draws, are not proved optimal: {describe_gap(**about)}."
 
 
 def is_part(tree) -> bool:
-    """Are the tree's rows others than those of the run that it is from, or in another order, as after `isel(obs=...)`?
+    """Are the tree's rows other than the run's, or in another order, as after `isel(obs=...)`?
 
-    Files of earlier versions that hold one process's share of the rows have `reference_centers`.
+    Files of earlier versions with one process's share of the rows have `reference_centers`.
     """
     return "obs" in other_than_run(tree) or variable(tree, "constant_data", "reference_centers") is not None
 
 
 def at_least(balance) -> str:
-    """A bound in three decimals, rounded down so that it stays one."""
+    """A bound in three decimals, rounded down so that it stays a bound."""
     return f"{np.floor(balance * 1000 + 1e-9) / 1000:.3g}"
 
 
@@ -70,9 +70,9 @@ def _of_labels(tree, groups: Groups, min_balance) -> str:
     if min_balance != "exact":
         return f"By construction none can fall below {min_balance:g}: every cluster is at least so balanced{own}."
     off, count, name, size = farthest_from_share(masses_of(tree), groups)
-    if off >= 1:  # not the run's rows, in a tree that does not say how many it had
+    if off >= 1:  # not the run's rows, in a tree without the number of these
         return _NO_PROMISE
-    off = np.floor(off * 100) / 100  # rounded down: what is below one person is not told as one
+    off = np.floor(off * 100) / 100  # rounded down, so that less than one person is not shown as one
     return (
         f"By construction every group{own} has its share of every cluster in every draw to within one person, the most that "
         f"whole people allow; the farthest from it was {off:.2f} of a person ({count:,} of {name} in a cluster of {size:,})."
@@ -80,7 +80,7 @@ def _of_labels(tree, groups: Groups, min_balance) -> str:
 
 
 def _of_sizes(tree) -> str:
-    """What is promised of the clusters' sizes, in a sentence after a space; "" where nothing is."""
+    """The guarantee for the clusters' sizes, as a sentence after a space; "" without one."""
     least, most = bounds_of_sizes(tree).values()
     if least is None and most is None:
         return ""
@@ -91,13 +91,13 @@ def _of_sizes(tree) -> str:
 
 
 def bounds_of_sizes(tree):
-    """`size_min` and `size_max` of the run that made the tree; None where it promises none of its rows."""
+    """`size_min` and `size_max` of the tree's run; None if its rows have no guarantee."""
     known = {} if promise_of(tree) != "labels" or is_part(tree) else settings_of(tree).get("parameters", {})
     return {name: known.get(name) for name in ("size_min", "size_max")}
 
 
 def farthest_from_share(masses, groups: Groups):
-    """(persons off, members, the group's name, the cluster's size) where a group is farthest from its share."""
+    """(persons off, members, the group's name, the cluster's size) at the largest distance of a group from its share."""
     found = []
     for part, held in zip(groups.attributes or (groups,), masses_of_attributes(masses, groups)):
         off = persons_off(held)
@@ -108,25 +108,27 @@ def farthest_from_share(masses, groups: Groups):
 
 @once
 def masses_of(tree, groups: Groups | None = None):
-    """Members of every group in every cluster of every draw (draws, clusters, groups), by default of the tree's own groups;
-    of everyone where it has none."""
+    """Members of every group in every cluster of every draw (draws, clusters, groups).
+
+    The groups default to the tree's own, or to one group of all rows.
+    """
     labels = flat_labels(tree)
     groups = groups or groups_of(tree) or everyone(tree)
     return tables_with(labels, groups.code, len(groups.names), count_clusters(tree)).transpose(0, 2, 1)
 
 
 def everyone(tree) -> Groups:
-    """The one group of a tree without any."""
+    """A single group of all rows, for a tree without groups."""
     return Groups(np.zeros(flat_labels(tree).shape[1], np.int32), ("everyone",))
 
 
 def least_balance(masses, groups: Groups) -> float:
-    """Of all clusters in all draws, from `masses_of`; empty clusters do not count."""
+    """The least balance of all clusters in all draws, from `masses_of`; empty clusters do not count."""
     return float(np.nanmin(cluster_balance(masses, groups)))
 
 
 def guaranteed_balance(tree: "DataTree") -> float | None:
-    """The balance below which no draw over fairlets can fall by construction, or None where the method has no such bound.
+    """The balance that every draw over fairlets keeps by construction, or None if the method has no such bound.
 
     A cluster is a union of whole fairlets, and a ratio of sums is never below the smallest of the ratios.
     """
@@ -138,25 +140,27 @@ def guaranteed_balance(tree: "DataTree") -> float | None:
 
 
 class OfFairlets(NamedTuple):
-    """Clusters that whole fairlets can make: at most `most[g, h]` members of group g for every one of group h (J, J)."""
+    """Clusters that whole fairlets can form: at most `most[g, h]` members of group g per member of group h (J, J)."""
 
     most: np.ndarray
 
     def satisfied(self, counts):
-        """Which clusters with these counts (..., clusters, groups), and not empty."""
+        """Which clusters with these counts (..., clusters, groups) can be formed and are not empty."""
         bound = np.where(np.isfinite(self.most), self.most, 0) * counts[..., None, :]
         within = (counts[..., :, None] <= bound + 1e-9) | np.isinf(self.most)
         return within.all((-2, -1)) & (counts.sum(-1) > 0)
 
     def rows(self):
-        """(A, b): a cluster with counts n is one of them where A n <= b."""
+        """(A, b): a cluster with counts n can be formed if A n <= b."""
         pairs, each = np.argwhere(np.isfinite(self.most)), np.eye(len(self.most))
         return each[pairs[:, 0]] - self.most[tuple(pairs.T)][:, None] * each[pairs[:, 1]], 0.0
 
 
 def balance_kept(tree: "DataTree") -> BalanceConstraint | OfFairlets | None:
-    """The labellings that keep what the method promises of every draw; where it promises nothing, those as balanced as the
-    least balanced draw. None without groups where sizes are not bounded either, and where clusters may lack a group."""
+    """The labellings that keep the guarantee; without one, those as balanced as the least balanced draw.
+
+    None without groups and bounds on sizes, and if clusters may lack a group.
+    """
     groups, bounds = groups_of(tree), bounds_of_sizes(tree)
     is_bounded = any(bound is not None for bound in bounds.values())
     if not is_bounded and (groups is None or len(groups.names) < 2):
@@ -176,9 +180,9 @@ def balance_kept(tree: "DataTree") -> BalanceConstraint | OfFairlets | None:
 
 @once
 def fairlet_capacities(tree):
-    """The capacities of the fairlets by the settings of the run; None where it had no balanced fairlets.
+    """The capacities of the fairlets by the settings of the run; None if it had no balanced fairlets.
 
-    The sampler's own fairlets must be as many: a part of a run's rows promises nothing.
+    They must be as many as the sampler's: for a part of a run's rows nothing is guaranteed.
     """
     from bayesfair.fairlets.compositions import capacities
 

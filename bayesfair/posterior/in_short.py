@@ -1,4 +1,4 @@
-"""What a posterior says in a few sentences: the top of the report, and of a fitted estimator in a notebook."""
+"""A posterior in a few sentences: the top of the report, and of a fitted estimator in a notebook."""
 
 from math import ceil
 from typing import NamedTuple
@@ -27,10 +27,10 @@ class Note(NamedTuple):
 
 @once
 def brief(tree: "DataTree") -> list[Note]:
-    """What a posterior says in short, fairness first.
+    """A posterior in short, fairness first.
 
-    How balanced every draw is, how sure the memberships are, whether the chains agree, which modes there are, how many
-    clusters where that is open, and how sure memberships would be at other temperatures. Chains that do not agree are told
+    The balance of the draws, the certainty of memberships, the agreement of the chains, the modes, the number of
+    clusters if it is open, and the certainty of memberships at other temperatures. If chains do not agree, this comes
     before the memberships, which are averages over them.
     """
     verdict, modes, occupied = judge(tree), modes_sentence(tree), occupied_sentence(tree)
@@ -66,7 +66,7 @@ def _of_balance(tree):
 
 
 def _in_persons(tree, groups):
-    """How far from its share a group was in any draw: that reads alike whatever the sizes of the groups."""
+    """The largest distance of a group from its share in any draw, in persons, which reads the same for any group sizes."""
     off, count, name, size = farthest_from_share(masses_of(tree), groups)
     within = "to within one person" if off < 1 else f"to within {ceil(off * 10) / 10:,.1f} persons"
     return (

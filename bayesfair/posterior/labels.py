@@ -1,17 +1,17 @@
-"""Labels of many draws, of which a few are in memory at a time."""
+"""Labels of many draws, with a few in memory at a time."""
 
 import numpy as np
 
 BLOCK = 2_000_000  # labels in a block, or one draw
-CHUNK = 16  # draws of a chain that lie together on disk, and are read together
+CHUNK = 16  # draws of a chain that are stored and read together
 
 
 class LabelDraws:
     """Labels of draws, chain after chain, as an array (draws, obs) that is read in blocks.
 
-    What summaries ask of an array: `shape`, `dtype`, `len`, `max`, iteration over the draws; `labels[position]` is a draw
-    (obs,), `labels[positions]` and `labels[slice]` are the `LabelDraws` of those draws, none of which is read.
-    `np.asarray` reads them all; `blocks` and `columns` do not.
+    It has the parts of an array that summaries use: `shape`, `dtype`, `len`, `max`, iteration over the draws.
+    `labels[position]` is a draw (obs,); `labels[positions]` and `labels[slice]` are the `LabelDraws` of these draws,
+    without reading them. `np.asarray` reads all; `blocks` and `columns` do not.
     """
 
     def __init__(self, stored, positions=None):
@@ -40,7 +40,7 @@ class LabelDraws:
         return np.array(self._read(self._positions), dtype=dtype, copy=copy)
 
     def blocks(self, least=1):
-        """Arrays (some draws, obs), `least` at a time where there are as many; those in memory are not copied."""
+        """Arrays (some draws, obs), with at least `least` draws if there are as many; those in memory are not copied."""
         step = max(least, BLOCK // max(self.shape[1], 1))
         together = step if self._flat is not None else step * -(-CHUNK // step)
         for first in range(0, len(self), together):
@@ -49,7 +49,7 @@ class LabelDraws:
                 yield some[part : part + step]
 
     def columns(self, rows):
-        """Labels of some observations in all draws (draws, rows)."""
+        """Labels of some rows in all draws (draws, rows)."""
         return self._read(self._positions, np.asarray(rows, np.intp))
 
     def max(self):
@@ -69,7 +69,7 @@ class LabelDraws:
         )
 
     def _read_parts(self, positions, rows):
-        """What lies in one chunk is read at once."""
+        """Read the content of one chunk at once."""
         found = np.empty((len(positions), self.shape[1] if rows is None else len(rows)), self.dtype)
         if found.size == 0:
             return found
@@ -86,7 +86,7 @@ class LabelDraws:
 
 
 def _on_disk(stored, part):
-    """A part of labels. ValueError where it is not there any more, or damaged: zarr's own would have one read zeros."""
+    """A part of labels. Raises a ValueError if it is gone or damaged: zarr alone would return zeros."""
     try:
         return np.asarray(stored[part])
     except ValueError as error:
@@ -95,18 +95,18 @@ def _on_disk(stored, part):
 
 
 def _as_slice(positions):
-    """The slice that positions are, so that nothing is copied, or themselves where they are none."""
+    """The slice equal to these positions, so that nothing is copied, or the positions if there is none."""
     if len(positions) and (np.diff(positions) == 1).all():
         return slice(positions[0], positions[-1] + 1)
     return positions
 
 
 def as_labels(labels):
-    """`labels` (draws, obs) as `LabelDraws`, whatever they are now."""
+    """`labels` (draws, obs) as `LabelDraws`, whatever their type."""
     return labels if isinstance(labels, LabelDraws) else LabelDraws(np.asarray(labels)[None])
 
 
 def is_on_disk(array):
-    """Whether an array is a variable of a tree that is read as it is indexed."""
+    """Is an array a variable of a tree that is read when it is indexed?"""
     variable = getattr(array, "variable", array)
     return not getattr(variable, "_in_memory", True)

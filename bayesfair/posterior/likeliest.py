@@ -14,16 +14,16 @@ ROUNDS = 10  # of partition and numbers of clusters, each by the other
 
 
 def likeliest(tree, reference, n_clusters):
-    """(labels (obs,), permutations (draws, n_clusters)), or None where a draw is better.
+    """(labels (obs,), permutations (draws, n_clusters)), or None if a draw is better.
 
-    That is where the draw `reference` (obs,) has the lesser expected Binder loss, as where modes differ so much that no
-    numbering of clusters fits all draws.
+    A draw is better if `reference` (obs,) has the smaller expected Binder loss, for example if modes differ so much
+    that no numbering of clusters fits all draws.
 
-    The draws are numbered as in `reference`. Every row gets its most frequent label. Where that breaks what the method
-    promises, the clusters get the nearest numbers of rows of every group that keep it, and a transport problem for every
-    group finds the labels with the largest sum of membership probabilities at these numbers. The mean numbers of the draws
+    The draws are numbered as in `reference`. Every row gets its most frequent label. If that breaks the guarantee, the
+    clusters get the nearest numbers of rows of every group that keep it, and a transport problem for every group finds
+    the labels with the largest sum of membership probabilities at these numbers. The mean numbers of the draws
     (DESIGN.md, section 2.5) would move four to twenty times as many rows out of their likeliest cluster. Then draws are
-    numbered as in these labels, until that changes no number.
+    numbered as in these labels, until no number changes.
     """
     flat, constraint = flat_labels(tree), balance_kept(tree)
     code = None if constraint is None else (groups_of(tree) or everyone(tree)).code
@@ -56,7 +56,7 @@ def most_frequent(flat, counts):
 
 
 def _placed(labels, counts, code, constraint):
-    """The labels (obs,) themselves where they keep the guarantee; else those of a transport.
+    """The labels (obs,) themselves if they keep the guarantee; else those of a transport.
 
     `counts` (clusters, obs): the number of draws that have a row in a cluster.
     """

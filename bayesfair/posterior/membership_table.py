@@ -1,4 +1,4 @@
-"""Who is where, how surely, and where else: one row per observation, under the table's own names."""
+"""The cluster, its probability and the next likeliest cluster of every row, under the table's own names."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -64,8 +64,8 @@ def memberships(tree: "DataTree", *, reference: ArrayLike | None = None) -> "Dat
 def runners_up(labels, cluster, n_clusters):
     """Three integers for every row, (obs,) each, from the draws `labels` (draws, obs).
 
-    In how many draws it is in `cluster` (obs,); in which cluster most of the others have it, -1 where there are no others;
-    and in how many that is.
+    The number of draws that have it in `cluster` (obs,); the cluster that most other draws have it in, -1 if there are
+    none; and their number.
     """
     counts = count_labels(labels, n_clusters)
     rows = np.arange(len(cluster))

@@ -81,7 +81,7 @@ def concatenate(trees: Sequence["DataTree"]) -> "DataTree":
 
 
 def _check_same_run(first, tree, at):
-    """ValueError where a tree is not of the table, groups, settings and number of draws of the first."""
+    """Raise a ValueError if a tree differs from the first in table, groups, settings or number of draws."""
     what = f"trees[{at}]"
     draws, known = tree["posterior"].sizes["draw"], first["posterior"].sizes["draw"]
     if draws != known:
@@ -102,7 +102,7 @@ def _check_same_run(first, tree, at):
     }
     for name, is_same in same.items():
         if not is_same:
-            rule, remedy = f"have the {name} of trees[0]", "Only chains of one posterior can be put together."
+            rule, remedy = f"have the {name} of trees[0]", "Only chains of one posterior can be joined."
             raise ValueError(message(what, rule, "another", remedy))
 
 
@@ -117,7 +117,7 @@ def _equal(a, b):
 
 
 def _same_settings(first, tree):
-    """{setting in words: is it the same?} of the estimators that made two trees."""
+    """{setting in words: is it the same?} for the estimators of two trees."""
     a, b = (settings_of(one).get("parameters", {}) for one in (first, tree))
     names = (set(a) | set(b)) - OF_A_RUN
     return {f"setting `{name}`": json.dumps(plain(a.get(name))) == json.dumps(plain(b.get(name))) for name in names}

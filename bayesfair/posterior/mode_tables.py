@@ -1,4 +1,4 @@
-"""The modes of a posterior: how many there are, how much mass each has, and how far apart they are."""
+"""The modes of a posterior: their number, the mass of each, and their distances."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of, h
 from bayesfair.posterior.view import once
 
 MODE_FIGURES = ("log_mass", "lower", "upper", "se", "starts", "chains", "lp", "loss")
-_LOCATED = 400  # draws, of all chains, whose modes are looked up
+_LOCATED = 400  # draws, over all chains, whose modes are determined
 
 
 @once
@@ -71,12 +71,12 @@ def modes(tree: "DataTree") -> "DataFrame":
 
 @once
 def modes_of(tree: "DataTree") -> "Dataset":
-    """The group `modes` of the tree as an xarray.Dataset, or one of the same form from the draws.
+    """The group `modes` of the tree as an xarray.Dataset, or one of the same form made from the draws.
 
-    The draws are read where the tree has no such group, or chains of several runs, for the group is of the first alone.
+    The draws are used if the tree has no such group, or holds several runs, as the group is of the first one alone.
 
-    Best first: log_mass, lower, upper, se, starts, chains, lp, loss (mode) as in `modes`, labels (mode, obs), numbered as
-    the tree's reference partition. Attributes num_starts (0 where there was no search) and masses.
+    Best first: log_mass, lower, upper, se, starts, chains, lp, loss (mode) as in `modes`, labels (mode, obs), numbered
+    as the tree's reference partition. Attributes num_starts (0 without a search) and masses.
     """
     if "modes" not in tree.children or holds_several_runs(tree):
         return modes_of_draws(tree)
@@ -87,7 +87,7 @@ def modes_of(tree: "DataTree") -> "Dataset":
 def occupancy(tree: "DataTree") -> np.ndarray:
     """The share of each chain's draws in each of the modes of `modes_of`: float (chain, mode).
 
-    A draw is in the mode whose representative clustering is nearest; of up to 400 draws, spaced evenly.
+    A draw is in the mode whose representative clustering is nearest; up to 400 draws, evenly spaced, are used.
     """
     labels, (num_chains, num_draws) = flat_labels(tree), tree["posterior"]["labels"].shape[:2]
     chosen = evenly_spaced(num_draws, max(1, _LOCATED // num_chains))

@@ -1,4 +1,4 @@
-"""The modes of a posterior in a sentence or two, for whoever asks whether the chains tell all of it."""
+"""The modes of a posterior in a sentence or two: do the chains cover all of it?"""
 
 import numpy as np
 from scipy.special import expit
@@ -8,7 +8,7 @@ from bayesfair.posterior.mode_tables import modes_of, occupancy
 from bayesfair.posterior.view import once
 
 EXCLUDED = -10.0  # log mass relative to the best mode below which a mode's mass is negligible: 0.0045%
-FAR = float(np.log(1e6))  # of a bound: farther from the best mode's mass it tells nothing that helps
+FAR = float(np.log(1e6))  # distance of a bound from the best mode's log mass beyond which it is useless
 STAYS, AVOIDS = 0.8, 0.2  # shares of a chain's draws
 _ORDINALS = ("best", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
@@ -49,7 +49,7 @@ def modes_sentence(tree: "DataTree") -> str:
 
 @once
 def chains_apart(tree: "DataTree") -> bool:
-    """Whether some chain stays (four draws in five) in a mode where another one seldom is (one in five)."""
+    """Does some chain stay (four draws in five) in a mode that another one avoids (one in five)?"""
     held = occupancy(tree)
     return bool(((held.max(axis=0) > STAYS) & (held.min(axis=0) < AVOIDS)).any())
 
@@ -64,7 +64,7 @@ def _count(number, thing):
 
 
 def _of_masses(found, apart):
-    """What is known of the others' masses, clause by clause."""
+    """The other modes' masses, as far as known, clause by clause."""
     log_mass, lower, upper = (found[name].values for name in ("log_mass", "lower", "upper"))
     others = np.arange(1, len(log_mass))
     out = others[upper[1:] <= EXCLUDED]
@@ -83,7 +83,7 @@ def _of_masses(found, apart):
 
 
 def _shares(log_mass, lower, upper, told, whole):
-    """The modes `told` as shares of the mass of those and the best, the others' as they are estimated."""
+    """The masses of the modes `told`, by estimate, as shares of their total with the best one."""
     mass = np.exp(log_mass[[0, *told]])
     others = np.log(mass.sum() - mass[1:])
     columns = [[_percent(share) for share in expit(log[told] - others)] for log in (log_mass, lower, upper)]
@@ -99,7 +99,7 @@ def _percent(share):
 
 
 def _bounded(lower, upper, modes, *, is_all):
-    # One digit each, without an exponent where there need not be one.
+    # One digit each, without an exponent if possible.
     low, high = (f"{float(f'{factor:.1g}'):g}" for factor in np.exp([lower, upper]))
     between = f"{f'{low} to' if lower > -FAR else 'at most'} {high} times the best one's"
     if len(modes) == 1:
@@ -123,11 +123,11 @@ def _not_known(unknown, found, apart):
     if not apart:
         return text
     how = "by where chains began" if found.attrs["num_starts"] == 0 else "by how often starts found them"
-    return f"{text}, so that pooled draws weigh them {how}"
+    return f"{text}, so pooled draws weight them {how}"
 
 
 def _of_chains(held):
-    """Which chains stay where, by the shares (chain, mode) of each chain's draws."""
+    """Which chains stay in which mode, by the shares (chain, mode) of each chain's draws."""
     stays = (held > STAYS).sum(axis=0)
     where = [f"{count} in the {ordinal(mode)}" for mode, count in enumerate(stays) if count]
     moving = len(held) - stays.sum()

@@ -1,4 +1,4 @@
-"""Modes found in the draws alone, for trees whose sampler looked for none; the rule is in `bayesfair.posterior.modes`."""
+"""Modes found in the draws alone, for samplers that search for none; `bayesfair.posterior.modes` states the rule."""
 
 import numpy as np
 from scipy.cluster.hierarchy import cut_tree, linkage
@@ -10,17 +10,17 @@ from bayesfair.posterior.partitions import reference_partition
 from bayesfair.posterior.relabelling import number_modes
 from bayesfair.posterior.schema import count_clusters, flat_labels, variable
 
-_COMPARED = 256  # draws, all pairs of which are compared
-_SMALLEST, _MOST_DRAWS = 10, 0.9  # of them in a mode, and the share of them in modes
+_COMPARED = 256  # draws of which all pairs are compared
+_SMALLEST, _MOST_DRAWS = 10, 0.9  # fewest of them in a mode; largest share of them in modes
 _MOST_CUTS, _MOST_MODES = 40, 12
-_APART = 1.1  # how much farther a draw is from other modes than from its own
-_QUARTER, _TAIL = 0.25, 0.05  # of the draws that it is compared with, and of the draws, for which that need not hold
-_FEW_ROWS, _FEW_SHARE = 2, 0.01  # of the observations: what differs in no more is one mode
-_ENOUGH = 10  # comings and goings, and independent draws, for a share to be known
+_APART = 1.1  # least ratio of a draw's distances to other modes and its own
+_QUARTER, _TAIL = 0.25, 0.05  # shares of compared draws, and of draws, that may break this
+_FEW_ROWS, _FEW_SHARE = 2, 0.01  # of the rows: clusterings that differ in no more are one mode
+_ENOUGH = 10  # moves between modes, and independent draws, needed for a share to be known
 
 
 def modes_of_draws(tree):
-    """The modes that the draws of the tree are in, an xarray.Dataset of the form of the group `modes`."""
+    """The modes that the draws of the tree are in, as an xarray.Dataset in the form of the group `modes`."""
     labels = flat_labels(tree)
     medoids = _medoids(labels, count_clusters(tree))
     if len(medoids) == 1:
@@ -30,14 +30,14 @@ def modes_of_draws(tree):
 
 
 def nearest_mode(labels, modes):
-    """Which of the clusterings `modes` (modes, obs) each draw of `labels` (draws, obs) is nearest to in bits: (draws,)."""
+    """Which of the clusterings `modes` (modes, obs) is nearest, in bits, to each draw of `labels` (draws, obs): (draws,)."""
     if len(modes) == 1:
         return np.zeros(len(labels), dtype=int)
     return np.argmin([partition_distance(labels, one.astype(int)) for one in modes], axis=0)
 
 
 def _medoids(labels, n_clusters):
-    """Positions (modes,) of the draws that are nearest to the other draws of their mode."""
+    """Positions (modes,) of the draws nearest to the other draws of their mode."""
     chosen = evenly_spaced(len(labels), _COMPARED)
     distance = variation_of_information(labels[chosen], n_clusters)
     groups = separated_groups(distance, labels.shape[1])
@@ -45,9 +45,9 @@ def _medoids(labels, n_clusters):
 
 
 def separated_groups(distance, num_obs):
-    """Positions of the draws of each mode, a list, from the distances (draws, draws); the largest separate number of them.
+    """Positions of the draws of each mode, a list, from distances (draws, draws); as many modes as are separate.
 
-    Draws that are in no group, excursions, are left out.
+    Draws in no group, excursions, are left out.
     """
     best = [np.arange(len(distance))]
     if len(distance) < 2 * _SMALLEST:
@@ -75,13 +75,13 @@ def _are_separated(distance, groups, num_obs):
 
 
 def _few_rows_apart(num_obs):
-    """About how many bits a few observations that are elsewhere make."""
+    """Approximate bits by which a few moved rows change a clustering."""
     share = max(_FEW_ROWS / num_obs, _FEW_SHARE)
     return max(-2 * share * np.log2(share), 0.0)
 
 
 def _dataset(tree, labels, where):
-    """The group `modes` for clusterings (modes, obs) and the mode of every draw (chains * draws,), put in order."""
+    """The group `modes` for clusterings (modes, obs) and the mode of every draw (chains * draws,), sorted."""
     import xarray as xr
 
     shape = tree["posterior"]["labels"].shape[:2]
@@ -105,14 +105,14 @@ _MEANS = {"lp": "lp", "loss": "clustering_loss"}
 
 
 def _means(values, inside):
-    """The mean of a scalar (chain, draw) in each mode; NaN where the tree has no such scalar."""
+    """The mean of a scalar (chain, draw) in each mode; NaN if the tree has no such scalar."""
     if values is None:
         return np.full(len(inside), np.nan)
     return np.array([values.values[one].astype(float).mean() if one.any() else np.nan for one in inside])
 
 
 def _sample_size(inside):
-    """How many independent looks the draws (chain, draw) are at whether a chain is in a mode."""
+    """Effective number of independent draws (chain, draw) for whether a chain is in a mode."""
     if inside.shape[1] < 4 or inside.all() or not inside.any():
         return 0.0
     from arviz_stats.base import array_stats

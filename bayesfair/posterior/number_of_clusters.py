@@ -1,4 +1,4 @@
-"""How many clusters are occupied, where a sparse mixture leaves that open, and the posterior given one such number."""
+"""The number of occupied clusters, if a sparse mixture leaves it open, and the posterior given such a number."""
 
 import numpy as np
 
@@ -9,8 +9,8 @@ from bayesfair.posterior.contingency import count_labels
 from bayesfair.posterior.schema import count_clusters, variable
 from bayesfair.posterior.view import once
 
-TOLD = 0.01  # the least probability of a number that the sentence names
-MOST = 0.5  # share of the draws with a number that is to be kept: below, that is told
+TOLD = 0.01  # least probability of a number that the sentence names
+MOST = 0.5  # share of the draws with a number below which a warning says how few are kept
 
 
 def occupied_clusters(tree: "DataTree") -> "DataFrame":
@@ -131,14 +131,14 @@ def given_occupied(tree: "DataTree", n_clusters: int | None = None) -> "DataTree
     places = np.stack([np.unique(draw) for draw in posterior["labels"].values[0]])  # numbers of the occupied (draws, k)
     numbers, apart = _numbers(_coordinates(tree, posterior, places), k)
     if not apart.any():
-        remedy = "They lie on top of one another: ask for another number, or look at occupied_clusters."
+        remedy = "They overlap: ask for another number, or look at occupied_clusters."
         raise ValueError(message("n_clusters", "have draws whose components can be told apart", k, remedy))
     kept = _of_places(posterior.isel(draw=apart), places[apart], numbers[apart])
     if apart.mean() < MOST:
         tell(
             f"Of the {len(apart):,} draws with {k} occupied clusters only {apart.sum():,} ({percent(apart.mean())}) have "
-            "components that can be told apart, and what is kept need not be like the rest. Remedy: ask for another number "
-            "of occupied_clusters, or take what needs no numbering of clusters, such as co_clustering of the whole run."
+            "components that can be told apart, and the rest may differ from these. Remedy: ask for another number "
+            "of occupied_clusters, or use a summary without cluster numbers, such as co_clustering of the whole run."
         )
     return _tree_of(tree, kept, chosen[apart], float(share[k]), float(apart.mean()))
 
@@ -152,7 +152,7 @@ def _occupied(tree):
 
 
 def _joined(group, chosen):
-    """A group's draws of all chains, those `chosen`, as one chain."""
+    """The `chosen` draws of a group, of all chains, as one chain."""
     flat = (
         group.to_dataset().drop_vars(["chain", "draw"]).stack(at=("chain", "draw"), create_index=False).isel(at=chosen)
     )
@@ -161,7 +161,7 @@ def _joined(group, chosen):
 
 
 def _coordinates(tree, posterior, places):
-    """Means in standard deviations of their columns and level probabilities of the components at `places`: (draws, k, ...)."""
+    """Means in standard deviations of their columns, and level probabilities, of components at `places`: (draws, k, ...)."""
     names = [name for name in posterior.data_vars if name == "means" or name.startswith("levels_")]
     parts = []
     for name in names:
@@ -174,7 +174,7 @@ def _coordinates(tree, posterior, places):
 
 
 def _numbers(points, k):
-    """The groups (draws, k) that k-means finds among the points (draws, k, dim); which draws have one point in each."""
+    """(groups (draws, k) that k-means finds among the points (draws, k, dim), which draws have one point in each group)."""
     from sklearn.cluster import KMeans
 
     fit = KMeans(k, n_init=10, random_state=0).fit(points.reshape(-1, points.shape[2]))
@@ -199,7 +199,7 @@ def _of_places(posterior, places, numbers):
 
 
 def _tree_of(tree, posterior, chosen, share, kept):
-    """The tree with these draws in the place of its own, and the most frequent labels for reference."""
+    """The tree with these draws in place of its own, and their most frequent labels as the reference."""
     k, labels = posterior.sizes["cluster"], posterior["labels"].values[0]
     counts = count_labels(labels, k)
     constant = tree["constant_data"].to_dataset()

@@ -1,4 +1,4 @@
-"""What the posterior would be at another inverse temperature: its draws, weighed anew."""
+"""The posterior at another inverse temperature, from reweighted draws."""
 
 from collections.abc import Sequence
 
@@ -18,9 +18,9 @@ from bayesfair.posterior.schema import variable
 from bayesfair.posterior.view import once
 
 FACTORS = 0.5, 0.9, 1.0, 1.1, 2.0
-GRID = 100  # values of lambda that stand for all of its draws
-FEWEST = 100  # draws that the weights must be worth
-FEWEST_TO_SMOOTH = 25  # draws of which a fifth makes a tail
+GRID = 100  # values of lambda that represent all of its draws
+FEWEST = 100  # least effective number of draws under the weights
+FEWEST_TO_SMOOTH = 25  # least number of draws: a fifth of them is the tail
 IN_WORDS = {0.5: "half", 2.0: "twice"}
 
 
@@ -85,7 +85,7 @@ def temperature_sensitivity(tree: "DataTree", factors: Sequence[float] = FACTORS
     energies = energies_of(tree)
     if energies is None:
         rule = "be of GibbsFairClustering with target='joint', 'optimal' or 'labels'"
-        got = "one whose density at another inverse temperature is not known"
+        got = "one with an unknown density at other inverse temperatures"
         raise ValueError(message("tree", rule, got, "Fit again at another inverse_temperature, and compare."))
     factors = [check_number("factors", factor) for factor in factors]
     rows = [_row(tree, energies, factor) for factor in factors]
@@ -93,7 +93,7 @@ def temperature_sensitivity(tree: "DataTree", factors: Sequence[float] = FACTORS
 
 
 def _row(tree, energies: Energies, factor):
-    """A row of the table, as a dictionary; at factor 1 its doubt is `misclassification_probability` to the last digit."""
+    """A row of the table, as a dictionary; at factor 1 its doubt is exactly `misclassification_probability`."""
     weights, k_hat = _smoothed(log_weights(energies, factor)) if factor != 1 else (_equal(energies), np.nan)
     ess = 1 / np.square(weights).sum()
     trusted = factor == 1 or (k_hat <= highest_k(weights.size) and ess >= FEWEST)
@@ -115,7 +115,7 @@ def log_weights(energies: Energies, factor):
     if energies.is_sampled:
         grid = np.quantile(lambdas, (np.arange(GRID) + 0.5) / GRID)
     log_density = -factor * grid[:, None] * losses
-    log_density -= logsumexp(log_density - base, axis=1, keepdims=True)  # the constant that belongs to each lambda
+    log_density -= logsumexp(log_density - base, axis=1, keepdims=True)  # the constant for each lambda
     return logsumexp(log_density, axis=0) - base
 
 
@@ -126,8 +126,8 @@ def _equal(energies):
 def _smoothed(log_weights):
     """(weights that sum to 1, their k-hat).
 
-    k-hat is inf where a few draws have all the weight, and -inf where there is no tail to fit, as where many draws share the
-    largest weight.
+    k-hat is inf if a few draws have all the weight, and -inf if there is no tail to fit, for example if many draws
+    share the largest weight.
     """
     from arviz_stats.base import array_stats
 
@@ -145,15 +145,15 @@ def _smoothed(log_weights):
 
 
 def highest_k(num_draws):
-    """The largest k-hat at which weights of so many draws can be relied on (Vehtari et al. 2024, section 3.2.4)."""
+    """The largest k-hat at which weights of so many draws are reliable (Vehtari et al. 2024, section 3.2.4)."""
     return min(1 - 1 / np.log10(num_draws), 0.7)
 
 
 @once
 def temperature_sentence(tree: "DataTree") -> str:
-    """How many rows are in doubt at half and twice the inverse temperature; "" for trees without energies.
+    """A sentence on the rows in doubt at half and twice the inverse temperature; "" for trees without energies.
 
-    Or at the nearest that the draws can tell, and what to do where they cannot.
+    Or at the nearest factors that the draws can answer, with a remedy for the others.
     """
     if energies_of(tree) is None:
         return ""
@@ -170,7 +170,7 @@ def temperature_sentence(tree: "DataTree") -> str:
 
 
 def _what_to_run(lost):
-    """A sentence on the rows that cannot be trusted; "" where there are none."""
+    """A sentence on the table's rows that are not reliable; "" without such rows."""
     if not len(lost):
         return ""
     lambdas = [name for name in ("lambda_f", "lambda_c") if name in lost]
@@ -181,6 +181,6 @@ def _what_to_run(lost):
         " and ".join(f"{x:{form}}" for x in lost[name]) for name, form in (("k_hat", ".2f"), ("ess", ".0f"))
     )
     return (
-        f"{which} the inverse temperature {'are' if len(lost) > 1 else 'is'} too far for these draws to tell (k-hat {k_hats}, "
+        f"{which} the inverse temperature {'are' if len(lost) > 1 else 'is'} too far for these draws (k-hat {k_hats}, "
         f"effective draws {draws}): run again with inverse_temperature={numbers} (--inverse-temperature)."
     )

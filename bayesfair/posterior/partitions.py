@@ -1,6 +1,6 @@
 """Point estimates of the partition among the draws, and credible balls around them.
 
-Every estimate is one of the draws, so that it is as balanced as they are.
+Every estimate is one of the draws, so it is as balanced as they are.
 """
 
 from typing import Literal, NamedTuple
@@ -84,7 +84,7 @@ def reference_partition(tree: "DataTree") -> np.ndarray:
 
 
 def point_of(tree) -> str:
-    """What `reference_partition` is, by the names that are told there."""
+    """The kind of `reference_partition`, by its name in the tree."""
     reference = variable(tree, "constant_data", "reference_labels")
     return "dahl" if reference is None else reference.attrs.get("point", "dahl")
 
@@ -188,7 +188,7 @@ def map_partition(tree: "DataTree") -> np.ndarray:
     lp = variable(tree, "sample_stats", "lp")
     if lp is None:
         remedy = (
-            "Under target='cut' densities are not known; use dahl_partition or vi_partition, which need only labels."
+            "Under target='cut' densities are not known. Use dahl_partition or vi_partition, which need only labels."
         )
         raise ValueError(message("tree", "hold `lp` in its group 'sample_stats'", "none", remedy))
     return flat_labels(tree)[np.argmax(lp.values)].astype(np.int64)

@@ -150,7 +150,7 @@ def fairlet_graph(tree: "DataTree", threshold: float = 0.1) -> "Graph":
 
 
 def pairs_of(P, threshold):
-    """(rows, columns, probabilities) of the pairs of at least that probability, each pair once."""
+    """(rows, columns, probabilities) of the pairs with at least that probability, each pair once."""
     row = np.repeat(np.arange(P.shape[0]), np.diff(P.indptr))
     kept = (row < P.indices) & (P.data >= threshold)
     return row[kept], P.indices[kept], P.data[kept]
@@ -163,7 +163,7 @@ def holds_fairlets(tree: "DataTree") -> bool:
 
 @once
 def _fairlets_of(tree):
-    """The fairlets of the draws that keep them (draws, obs); ValueError where none does."""
+    """The fairlets of the draws that keep them (draws, obs); ValueError if none does."""
     fairlet = variable(tree, "posterior", "fairlet")
     if fairlet is None:
         remedy = "Fit GibbsFairClustering(target='joint', keep_fairlets=True); 'cut' keeps them too."

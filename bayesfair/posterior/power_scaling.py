@@ -1,4 +1,4 @@
-"""What `az.psense` and `az.psense_summary`, power-scaling diagnostics of ArviZ, read from a tree: two groups of logs."""
+"""Two groups of logs in a tree for ArviZ's power-scaling diagnostics, `az.psense` and `az.psense_summary`."""
 
 import numpy as np
 
@@ -6,15 +6,15 @@ from bayesfair._names import DataTree
 from bayesfair.posterior.energies import energies_of
 from bayesfair.posterior.schema import variable
 
-OWN = {"log_likelihood": "loss", "log_prior": "lambda"}  # groups made here, by a variable of each
+OWN = {"log_likelihood": "loss", "log_prior": "lambda"}  # groups made here, recognised by a variable of each
 
 
 def add_log_groups(tree: "DataTree") -> None:
-    """Add the groups to the tree of a Gibbs posterior, (chain, draw), up to constants; other trees stay as they are.
+    """Add the groups to the tree of a Gibbs posterior, (chain, draw), up to constants; other trees stay unchanged.
 
-    log_likelihood: `loss`, -lambda L, and `normalizer`, (N d / h) log lambda, 0 where lambda is fixed; their sum takes
-    the place of the log-likelihood. They are two variables, and of all rows together, so that `az.loo`, which they are not for,
-    refuses them. log_prior: `lambda`, of the gamma prior of a sampled lambda; a fixed one has no prior.
+    log_likelihood: `loss`, -lambda L, and `normalizer`, (N d / h) log lambda, 0 if lambda is fixed; their sum replaces
+    the log-likelihood. There are two variables for all rows together, so that `az.loo`, for which they are not meant,
+    refuses them. log_prior: `lambda`, the log of the gamma prior of a sampled lambda; a fixed one has no prior.
     """
     import xarray as xr
 
@@ -33,5 +33,5 @@ def add_log_groups(tree: "DataTree") -> None:
 
 
 def is_own(tree: "DataTree", group) -> bool:
-    """Whether a group of the tree was made here, from its other groups."""
+    """Was a group of the tree made here, from its other groups?"""
     return group in OWN and variable(tree, group, OWN[group]) is not None

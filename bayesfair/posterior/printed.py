@@ -1,19 +1,19 @@
-"""The summary as it is printed: whole on a line of 80 letters, with the digits that mean something."""
+"""The summary for printing: within lines of 80 characters, with significant digits only."""
 
 import re
 from math import floor, isfinite, log10
 
 from pandas import DataFrame
 
-MOST_DECIMALS, WIDTH = 6, 7  # of a number; letters of it
-IN_UNITS = ["mean", "sd", "eti89_lb", "eti89_ub"]  # of the scalar; the others are figures of the sampler
+MOST_DECIMALS, WIDTH = 6, 7  # of a number; characters of a number
+IN_UNITS = ["mean", "sd", "eti89_lb", "eti89_ub"]  # in the scalar's units; the others are figures of the sampler
 
 
 class SummaryTable(DataFrame):
-    """A DataFrame of `bayesfair.posterior.summary`, all digits kept; what is made from it is a plain DataFrame.
+    """A DataFrame of `bayesfair.posterior.summary` with all digits; results of its methods are plain DataFrames.
 
-    Printed, a scalar has two digits of its standard deviation, effective sample sizes are whole, and what is not known is left
-    empty.
+    In print, a scalar has two digits of its standard deviation, effective sample sizes are whole, and unknown values
+    are empty.
     """
 
     @property
@@ -35,7 +35,7 @@ class SummaryTable(DataFrame):
         return super()._repr_html_() if texts is self else texts.to_html()
 
     def _texts(self):
-        """The table as it is shown."""
+        """The table as shown."""
         if not {*IN_UNITS, "ess_bulk", "ess_tail", "r_hat"} <= set(self.columns):
             return self
         texts = DataFrame(index=self.index)
@@ -48,7 +48,7 @@ class SummaryTable(DataFrame):
 
 
 def _number(value, sd):
-    """A value with two digits of the standard deviation, a constant with six; with fewer where they are too many letters."""
+    """A value to two digits of the standard deviation, a constant to six; fewer if they need too many characters."""
     decimals = 1 - floor(log10(sd)) if isfinite(sd) and sd > 0 else MOST_DECIMALS + 1
     texts = [f"{value:z.{max(decimals, 0)}f}"] if decimals <= MOST_DECIMALS else []
     texts += [re.sub(r"e\+?(-?)0*", r"e\1", f"{value:z.{digits}g}") for digits in (6, 5, 4, 3, 2)]

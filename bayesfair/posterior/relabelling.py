@@ -64,14 +64,14 @@ def relabel(tree: "DataTree", reference: ArrayLike | None = None) -> "DataTree":
 
 
 def about(tree: "DataTree", reference) -> "DataTree":
-    """The tree itself where `reference` is None, and else relabelled to that partition, by anybody, which it is about then."""
+    """The tree itself if `reference` is None, else the tree relabelled to that partition, which becomes its reference."""
     return tree if reference is None else relabel(tree, reference)
 
 
 def numbered_alike(tree: "DataTree") -> "DataTree":
-    """The tree itself where all draws have the cluster numbers of its reference partition, and else `relabel(tree)`.
+    """The tree itself if all draws have the cluster numbers of its reference partition, else `relabel(tree)`.
 
-    Every run numbers its clusters by itself, so that chains of several runs that were put together do not agree.
+    Every run numbers its clusters independently, so chains of several joined runs do not agree.
     """
     labels, known = flat_labels(tree), variable(tree, "constant_data", "reference_labels")
     if known is None or "chain" in other_than_run(tree):
@@ -83,9 +83,9 @@ def numbered_alike(tree: "DataTree") -> "DataTree":
 
 
 def align(labels, reference, n_clusters):
-    """Permutations (draws, n_clusters): the number that each label of each draw has in terms of `reference` (obs,).
+    """Permutations (draws, n_clusters): the number of each label of each draw in terms of `reference` (obs,).
 
-    A function of the partitions alone: ties between assignments go by the order in which clusters first appear.
+    They depend on the partitions alone: ties between assignments go by the order of the clusters' first appearance.
     """
     tables = tables_with(labels, reference, n_clusters, n_clusters)
     kind = np.promote_types(labels.dtype, np.min_scalar_type(-n_clusters))
@@ -114,7 +114,7 @@ def with_numbers(posterior, permutations):
 def renumber(labels, permutations):
     """Labels (chain, draw, obs), an array or a variable of a tree, renumbered: an xarray.Variable.
 
-    `permutations` (chains * draws, n_clusters). What is on disk stays there, and is renumbered as it is read.
+    `permutations` (chains * draws, n_clusters). Labels on disk stay there and are renumbered when read.
     """
     import xarray as xr
 
@@ -127,9 +127,9 @@ def renumber(labels, permutations):
 
 
 def number_modes(modes, reference, n_clusters):
-    """A Dataset of modes, best first, whose `labels` (mode, obs) have the numbers that match best.
+    """A Dataset of modes, best first, with `labels` (mode, obs) renumbered for the best match.
 
-    The best mode has those of `reference` (obs,), the others those of the best.
+    The best mode is matched with `reference` (obs,), the others with the best mode.
     """
     labels = modes["labels"].values.astype(np.min_scalar_type(-n_clusters))
     best = apply_permutations(align(labels[:1], reference, n_clusters), labels[:1])[0]
@@ -145,7 +145,7 @@ def order_by_size(partition, n_clusters):
 
 def _first_appearance(draw, n_clusters):
     first = np.full(n_clusters, len(draw))
-    first[draw[::-1]] = np.arange(len(draw))[::-1]  # of repeated positions, the last assignment stays: the first row
+    first[draw[::-1]] = np.arange(len(draw))[::-1]  # for repeated positions the last assignment, the first row, stays
     return first
 
 

@@ -1,4 +1,4 @@
-"""Labels on disk with their clusters renumbered as they are read: nothing is copied until somebody asks for it."""
+"""Labels on disk with clusters renumbered when read: nothing is copied before."""
 
 import numpy as np
 from xarray.backends import BackendArray
@@ -6,7 +6,7 @@ from xarray.core.indexing import IndexingSupport, LazilyIndexedArray, explicit_i
 
 
 def renumbered(labels, permutations):
-    """Labels (chain, draw, obs), label k of a draw read as permutations[chain * draws + draw, k], as xarray holds them."""
+    """Labels (chain, draw, obs) for xarray, with label k of a draw read as permutations[chain * draws + draw, k]."""
     return LazilyIndexedArray(_Renumbered(labels, permutations))
 
 

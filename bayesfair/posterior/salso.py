@@ -1,8 +1,8 @@
-"""Partitions searched for, not only chosen among the draws: of least expected loss under the guarantee that draws have.
+"""Search for partitions of least expected loss, also outside the draws, under the guarantee of the draws.
 
-The expected losses of Binder and of the variation of information are, but for a constant, sums over clusters of
-f(n_k) - 2 mean_t sum_l f(n_kl(t)), n_kl(t) the table with draw t, f(n) = n^2 or n log2 n (Dahl, Johnson and Mueller 2022):
-what a move changes is read from the tables of the clusters that it touches, and no matrix of pairs is made.
+Up to a constant, the expected losses of Binder and of the variation of information are sums over clusters of f(n_k) - 2
+mean_t sum_l f(n_kl(t)), with n_kl(t) the table with draw t and f(n) = n^2 or n log2 n (Dahl, Johnson and Mueller 2022).
+The effect of a move follows from the tables of the clusters that it touches, without a matrix of pairs.
 """
 
 from itertools import chain, permutations, product
@@ -25,11 +25,11 @@ from bayesfair.posterior.relabelling import align
 from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of
 from bayesfair.posterior.view import once
 
-FEW = 200  # draws by whose account starts come down
+FEW = 200  # draws that the descent of starts uses
 PASSES = 100
-NEAREST = 8  # people of a group and a pair of clusters who are tried in pairs where no other change helps
+NEAREST = 8  # rows of a group and pair of clusters that are tried in pairs if nothing else helps
 NOBODY = np.zeros(0, np.intp)
-TINY = 1e-9  # a change of n^2 or n log n that is rounding
+TINY = 1e-9  # a change of n^2 or n log n below it is rounding
 
 
 @once
@@ -91,7 +91,7 @@ def salso_partition(
     [0, 0, 1, 1]
     """
     if loss not in ("vi", "binder"):
-        raise ValueError(message("loss", "be 'vi' or 'binder'", repr(loss), "Use 'vi' where in doubt."))
+        raise ValueError(message("loss", "be 'vi' or 'binder'", repr(loss), "Use 'vi' if in doubt."))
     labels, num_starts = flat_labels(tree), check_integer("num_starts", num_starts)
     known = count_clusters(tree)
     compared = (information if loss == "vi" else company)(labels, known, max_draws)
@@ -105,7 +105,7 @@ def salso_partition(
     if not searches:
         rule, remedy = "hold draws that keep the guarantee of its settings", "Pass fair=False."
         raise ValueError(message("tree", rule, "others", remedy))
-    ends = [searches[0].labels.copy()]  # the best draw as it is
+    ends = [searches[0].labels.copy()]  # the best draw unchanged
     with progress(len(searches) + 1, "partitions", progress_bar) as bar:
         for search in searches:
             ends.append(search.down().labels)
@@ -117,7 +117,7 @@ def salso_partition(
 
 
 class _AsDraws(NamedTuple):
-    """Clusters that keep what is promised, and are no less balanced and no smaller than any cluster of the draws."""
+    """Clusters that keep the guarantee and are no less balanced and no smaller than any cluster of the draws."""
 
     promised: BalanceConstraint | None
     groups: Groups
@@ -125,14 +125,14 @@ class _AsDraws(NamedTuple):
     least_size: int
 
     def satisfied(self, counts):
-        """Which of some clusters, none empty, with these counts (clusters, groups)."""
+        """Which of these non-empty clusters are allowed, by their counts (clusters, groups)."""
         kept = counts.sum(-1) >= self.least_size
         kept &= cluster_balance(counts, self.groups) >= self.least_balance
         return kept if self.promised is None else kept & self.promised.satisfied(counts)
 
 
 def _as_draws(tree, groups):
-    """None where there is one group, and no bound on sizes: then nothing has to be kept."""
+    """The constraint from the draws; None with a single group and no bound on sizes, as nothing has to be kept."""
     promised = balance_kept(tree)
     if promised is None and len(groups.names) < 2:
         return None
@@ -142,7 +142,7 @@ def _as_draws(tree, groups):
 
 
 class _Search:
-    """A partition on its way down: its tables with all draws, and what moves would change.
+    """A partition during its descent: its tables with all draws, and the effects of moves.
 
     `tables` (K, T, L): members of cluster k that draw t has in its cluster l. `inner` (K,): mean_t sum_l f of them.
     """
@@ -153,7 +153,7 @@ class _Search:
         self.constraint = constraint
         n = np.arange(len(labels) + 2, dtype=np.float64)
         self.f = n**2 if loss == "binder" else n * np.log2(np.maximum(n, 1))
-        self.of_draw = np.ascontiguousarray(draws.T)  # an observation's labels side by side
+        self.of_draw = np.ascontiguousarray(draws.T)  # makes a row's labels contiguous
         tables = tables_with(draws, self.labels, n_clusters, int(draws.max()) + 1)
         self.tables = np.ascontiguousarray(tables.swapaxes(0, 1)).astype(np.int32)
         self.counts = cell_masses(self.labels, self.code, (n_clusters, self.n_groups))
@@ -163,26 +163,26 @@ class _Search:
         return self.f[tables].sum(2).mean(1)
 
     def value(self):
-        """The expected loss, but for a constant and a factor."""
+        """The expected loss, up to a constant and a factor."""
         return (self.f[self.counts.sum(1)] - 2 * self.inner).sum()
 
     def fair(self, counts=None):
-        """Whether clusters with these counts (some, groups) keep the guarantee, empty ones aside.
+        """Do clusters with these counts (some, groups), except empty ones, keep the guarantee?
 
-        None: those of the partition, which every draw does.
+        None: the partition's own counts.
         """
         counts = self.counts if counts is None else counts
         return self.constraint is None or bool(self.constraint.satisfied(counts[counts.sum(1) > 0]).all())
 
     def down(self):
-        """Itself, at a partition that none of the moves improves."""
+        """Descend to a partition that no move improves, and return it."""
         for _ in range(PASSES):
-            if not any(self._improved(moves) for moves in (self._alone, self._pairs)):  # pairs where nobody goes alone
+            if not any(self._improved(moves) for moves in (self._alone, self._pairs)):  # pairs if no single row moves
                 break
         return self
 
     def _improved(self, moves):
-        """Whether any of the moves that `moves(margins, from, to)` yields, (people, people back), was made."""
+        """Was any of the moves that `moves(margins, from, to)` yields, (rows, rows back), made?"""
         margins, made = self._margins(), False
         for k, to in permutations(range(self.n_clusters), 2):
             for people, back in moves(margins, k, to):
@@ -190,7 +190,7 @@ class _Search:
         return made
 
     def _margins(self):
-        """What the loss would change by if each went alone to each cluster (N, K)."""
+        """Change of the loss if each row moved alone to each cluster (N, K)."""
         rows, f, size = np.arange(len(self.labels)), self.f, self.counts.sum(1)
         join, leave = np.zeros((self.n_clusters, len(rows))), np.zeros(len(rows))
         for t, draw in enumerate(self.draws):
@@ -204,9 +204,9 @@ class _Search:
         return margins
 
     def _alone(self, margins, k, to):
-        """Single rows, and two of one group who change places, where that promises a gain.
+        """Single rows, and swaps of two rows of one group, with a promise of gain.
 
-        The cheapest of one cluster goes with the cheapest of the other, and so on.
+        The cheapest row of one cluster is paired with the cheapest of the other, and so on.
         """
         out, back = self._cheapest(margins, k, to), self._cheapest(margins, to, k)
         for person in np.concatenate(out):
@@ -217,18 +217,18 @@ class _Search:
                 yield np.array([i]), np.array([j])
 
     def _pairs(self, margins, k, to):
-        """Any two of one group, of those who leave most cheaply: what two change together no sum of margins tells."""
+        """Any two of the cheapest rows of a group: margins do not add up for pairs."""
         if k < to:
             for mine, theirs in zip(self._cheapest(margins, k, to), self._cheapest(margins, to, k)):
                 yield from ((np.array([i]), np.array([j])) for i, j in product(mine[:NEAREST], theirs[:NEAREST]))
 
     def _cheapest(self, margins, k, to):
-        """The people of every group in cluster k, those first whom it costs least to go."""
+        """The rows of every group in cluster k, the cheapest to move first."""
         groups = (np.flatnonzero((self.labels == k) & (self.code == group)) for group in range(self.n_groups))
         return [rows[np.argsort(margins[rows, to], kind="stable")] for rows in groups]
 
     def _make(self, k, to, people, back):
-        """Whether the move was made: it is looked at again, as others were made before it."""
+        """Make the move if it still gains after earlier moves; return whether it was made."""
         if (self.labels[people] != k).any() or (self.labels[back] != to).any():
             return False
         moved = np.bincount(self.code[people], minlength=self.n_groups)

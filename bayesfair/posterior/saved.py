@@ -1,6 +1,6 @@
-"""What the estimators' `save` and `load` have in common.
+"""The common part of the estimators' `save` and `load`.
 
-Settings as JSON, and the state that a run goes on from, in the tree of the posterior.
+Settings as JSON, and the state from which a run continues, in the tree of the posterior.
 """
 
 import json
@@ -12,14 +12,14 @@ from bayesfair._memory import in_words
 from bayesfair.posterior.schema import group_names, variable
 from bayesfair.posterior.view import once
 
-FORMAT = 2  # of the settings and the state of a run: a number for every form that earlier versions do not know
+FORMAT = 2  # of the settings and state of a run; it grows with every form unknown to earlier versions
 STATE = "sampler_state"  # group of the tree
 _TYPE = "__type__"
 _NAMED_TUPLES = {"Dispersion": "bayesfair.gibbs", "Prior": "bayesfair.models"}
 
 
 def plain(value):
-    """`value` as JSON holds it, so that `restored` brings it back: tuples, named ones too, arrays and nested parts.
+    """`value` for JSON, in a form that `restored` reverses: tuples, also named ones, arrays and nested parts.
 
     NumPy's scalars become Python's. Code and the state of a generator are not stored: a loss of the user's own and a
     RandomState become None.
@@ -42,7 +42,7 @@ def plain(value):
 
 
 def restored(value):
-    """What `plain` was given, from what it returned. ValueError where it returned no such thing."""
+    """The value that `plain` turned into this. Raises a ValueError for anything else."""
     if isinstance(value, list):
         return [restored(part) for part in value]
     if not isinstance(value, dict):
@@ -51,7 +51,7 @@ def restored(value):
         return {key: restored(part) for key, part in value.items()}
     kind, items = value[_TYPE], restored(value.get("items", []))
     if kind in _NAMED_TUPLES:
-        return getattr(import_module(_NAMED_TUPLES[kind]), kind)(*items)  # they load JAX, which few settings need
+        return getattr(import_module(_NAMED_TUPLES[kind]), kind)(*items)  # loads JAX, which few settings need
     makers = {"tuple": tuple, "dict": dict, "array": np.array}
     if kind not in makers:
         raise ValueError(f"Settings hold a {kind!r}, which this version does not know. Read them with a newer one.")
@@ -60,7 +60,7 @@ def restored(value):
 
 @once
 def settings_of(tree):
-    """The settings of the run that made the tree; {} where it has none that can be read."""
+    """The settings of the tree's run; {} if they are missing or unreadable."""
     try:
         settings = restored(json.loads(tree.attrs.get("settings", "{}")))
     except (TypeError, ValueError):
@@ -71,14 +71,14 @@ def settings_of(tree):
 
 
 def promise_of(tree):
-    """What the target of the run that made the tree promises of every draw, as `gibbs.Target.promise` has it."""
+    """The promise of the target of the tree's run, in the form of `gibbs.Target.promise`."""
     settings = settings_of(tree)
-    name = settings.get("parameters", {}).get("target")  # all that older files say; None of a class
+    name = settings.get("parameters", {}).get("target")  # older files have only this; None for a class
     return settings.get("promise", name if name in (None, "labels") else "fairlets")
 
 
 def cost_of(tree):
-    """The time and the memory that a fit took, in words; "" where the tree does not say."""
+    """The time and memory of a fit, in words; "" if the tree has neither."""
     about = tree["sample_stats"].attrs if "sample_stats" in tree.children else {}
     if "sampling_time" not in about:
         return ""
@@ -87,7 +87,7 @@ def cost_of(tree):
 
 
 def small_groups(tree):
-    """What groups of a few rows did to the fairlets of the run that made the tree, in a sentence; "" where nothing."""
+    """A sentence on the effect of very small groups on the run's fairlets; "" without such groups."""
     from bayesfair.fairlets.compositions import rule_of_small_groups
 
     group, names = variable(tree, "constant_data", "group"), group_names(tree)
@@ -99,7 +99,7 @@ def small_groups(tree):
 
 
 def state_dataset(arrays, axes=None):
-    """Arrays by name as an xarray.Dataset, with the dimensions that `axes` names for them, or dimensions of their own."""
+    """Arrays by name as an xarray.Dataset, with the dimensions in `axes`, or with dimensions of their own."""
     import xarray as xr
 
     values = {name: np.asarray(array) for name, array in arrays.items()}
@@ -108,5 +108,5 @@ def state_dataset(arrays, axes=None):
 
 
 def arrays_of(dataset):
-    """What `state_dataset` was given."""
+    """The arrays that `state_dataset` was given."""
     return {name: v.values for name, v in dataset.data_vars.items()}

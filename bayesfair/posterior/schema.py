@@ -1,4 +1,4 @@
-"""What the summaries read from a tree, and what they say where it is not there."""
+"""The variables that summaries read from a tree, and the errors if they are missing."""
 
 import hashlib
 import json
@@ -12,23 +12,23 @@ from bayesfair.posterior.labels import LabelDraws
 from bayesfair.posterior.view import View, once
 
 AXES = "chain", "draw", "obs"  # of labels
-KEPT = "kept_draw"  # the dimension of draws that keep their fairlets, where not all of them do
+KEPT = "kept_draw"  # the dimension of draws that keep their fairlets, if not all of them do
 IN_WORDS = {"chain": "chains", "draw": "draws in each chain", "obs": "rows"}
-RUN_SIZES = "run_sizes"  # attribute of the root, JSON: how many chains, draws of each and rows the run had
+RUN_SIZES = "run_sizes"  # attribute of the root, JSON: numbers of the run's chains, draws per chain and rows
 RUN_ORDER = "run_order"  # likewise, JSON: digests of their names in the run's order
 
 
 def variable(tree: "DataTree", group: str, name: str) -> "DataArray | None":
-    """The variable `name` of `group` as an xarray DataArray, or None where the tree has none."""
+    """The variable `name` of `group` as an xarray DataArray, or None if the tree has none."""
     if group not in getattr(tree, "children", {}) or name not in tree[group].data_vars:
         return None
     return tree[group][name]
 
 
 def scalars_of(tree):
-    """The scalars that say what they are, (name, kind, DataArray (chain, draw)).
+    """The scalars of known kind, (name, kind, DataArray (chain, draw)).
 
-    Those that a sampler of ours declared, and `lp`, which is what it is in trees from elsewhere too.
+    Those that our samplers declared, and `lp`, which means the same in trees from elsewhere.
     """
     for group in ("sample_stats", "posterior"):
         present = tree[group].data_vars if group in getattr(tree, "children", {}) else {}
@@ -57,12 +57,10 @@ def flat_labels(tree: "DataTree") -> LabelDraws:
         raise ValueError(message("tree", rule, got, remedy))
     if 0 in labels.shape:
         rule, got = "hold at least one chain, draw and row", f"`labels` of shape {labels.shape}"
-        raise ValueError(message("tree", rule, got, "Select fewer of them away."))
+        raise ValueError(message("tree", rule, got, "Select more of them."))
     if labels.dtype.kind not in "iu":
         rule, got = "hold `labels` that are whole numbers", labels.dtype
-        remedy = (
-            "xarray fills up chains of unequal length with NaN: put runs together with bayesfair.posterior.concatenate."
-        )
+        remedy = "xarray pads chains of unequal length with NaN: join runs with bayesfair.posterior.concatenate."
         raise ValueError(message("tree", rule, got, remedy))
     return LabelDraws(labels)
 
@@ -75,7 +73,7 @@ def about_whole(tree: "DataTree") -> dict[str, str]:
 
 
 def _digest_of_names(names):
-    """The same in memory and in files, where texts have another type."""
+    """The same in memory and in files, which store text in another type."""
     if names.dtype.kind in "iuf":
         names = np.ascontiguousarray(names, np.int64 if names.dtype.kind in "iu" else np.float64)
         return hashlib.sha256(names).hexdigest()[:16]
@@ -83,17 +81,17 @@ def _digest_of_names(names):
 
 
 def check_whole(tree, argument, remedy):
-    """ValueError where chains, draws or rows are not those that the run had, in its order: its state cannot go on from them."""
+    """Raise a ValueError if chains, draws, rows or their order differ from the run's: it cannot continue from them."""
     cut = other_than_run(tree)
     if cut:
         what = " and ".join(cut.values())
-        raise ValueError(f"{argument} holds {what}: it is not the whole run, and cannot go on as one. {remedy}")
+        raise ValueError(f"{argument} holds {what}: it is not the whole run and cannot be continued. {remedy}")
 
 
 def other_than_run(tree: "DataTree") -> dict[str, str]:
-    """{dimension: in words} where chains, draws or rows are others than the run had, or in another order.
+    """{dimension: in words} for chains, draws or rows that differ from the run's, or in their order.
 
-    {} also for a tree that does not say what its run had.
+    {} also for a tree that does not record its run's.
     """
     labels = variable(tree, "posterior", "labels")
     if labels is None or RUN_SIZES not in tree.attrs:
@@ -102,14 +100,14 @@ def other_than_run(tree: "DataTree") -> dict[str, str]:
     for dim, had, digest in zip(AXES, json.loads(tree.attrs[RUN_SIZES]), order):
         has, words = labels.sizes.get(dim, 1), IN_WORDS[dim]
         if has != had:
-            other[dim] = f"{has} {words} where the run had {had}"
+            other[dim] = f"{has} {words} instead of the run's {had}"
         elif digest and dim in labels.coords and _digest_of_names(np.atleast_1d(labels[dim].values)) != digest:
             other[dim] = f"{words} in another order, or under other names, than the run's"
     return other
 
 
 def holds_several_runs(tree: "DataTree") -> bool:
-    """Does the tree hold chains that its run had not? A run names them 0, 1, ..."""
+    """Does the tree hold chains beyond its run's? A run names them 0, 1, ..."""
     if RUN_SIZES not in tree.attrs or "chain" not in tree["posterior"].coords:
         return False
     names, had = np.atleast_1d(tree["posterior"]["chain"].values).tolist(), json.loads(tree.attrs[RUN_SIZES])[0]
@@ -118,7 +116,7 @@ def holds_several_runs(tree: "DataTree") -> bool:
 
 @once
 def count_clusters(tree: "DataTree") -> int:
-    """K: the size of the dimension `cluster`, or the largest label plus one where no variable has it."""
+    """K: the size of the dimension `cluster`, or the largest label plus one if no variable has it."""
     sizes = tree["posterior"].sizes
     return sizes["cluster"] if "cluster" in sizes else int(flat_labels(tree).max()) + 1
 
@@ -132,7 +130,7 @@ def observed_features(tree: "DataTree") -> np.ndarray:
 
 
 def group_names(tree: "DataTree") -> tuple[str, ...] | None:
-    """Names of the groups in the order of their codes, or None where the tree has no groups."""
+    """Names of the groups in the order of their codes, or None if the tree has no groups."""
     group = variable(tree, "constant_data", "group")
     if group is None:
         return None
@@ -143,7 +141,7 @@ def group_names(tree: "DataTree") -> tuple[str, ...] | None:
 
 @once
 def groups_of(tree: "DataTree") -> Groups | None:
-    """The groups of the observations, with the attributes that they cross where each was balanced on its own."""
+    """The groups of the rows, with the attributes that they cross if each was balanced on its own."""
     names = group_names(tree)
     if names is None:
         return None
@@ -157,7 +155,7 @@ def check_partition(argument, partition, num_obs):
     """`partition` as integer labels (obs,), numbered from zero."""
     labels = np.asarray(partition)
     if labels.shape != (num_obs,) or labels.dtype.kind not in "iu" or labels.min() < 0:
-        rule = f"be {num_obs} integer labels from 0 on, one per observation"
+        rule = f"be {num_obs} integer labels from 0 on, one per row"
         remedy = "Take it from dahl_partition, map_partition, binder_partition or vi_partition."
         raise ValueError(message(argument, rule, f"{labels.dtype} of shape {labels.shape}", remedy))
     return labels

@@ -1,9 +1,9 @@
-"""Draws on disk: a zarr group in ArviZ's layout that grows by whole chunks of draws and can be read at any time.
+"""Draws on disk: a zarr group in ArviZ's layout that grows by whole chunks of draws and is readable at any time.
 
-The `zarr.json` of the root holds the metadata of all arrays (zarr calls them consolidated), with the sizes that they had at
-the last commit. A commit writes draws behind those that are there, and the sampler's state into the one of two groups that
-the last commit does not use. Then it replaces that one file. Whoever opens the group through its root sees whole draws and
-the state after them, whatever a process that was killed has left beside them. Every chunk ends in its CRC32C.
+The `zarr.json` of the root holds the metadata of all arrays (zarr calls them consolidated), with their sizes at the
+last commit. A commit appends draws, and writes the sampler's state to that of two groups that the last commit does not
+use. Then it replaces that one file. Whoever opens the group through its root sees whole draws and the state after them,
+whatever a killed process has left beside them. Every chunk ends in its CRC32C.
 """
 
 import json
@@ -25,11 +25,11 @@ from bayesfair.posterior.saved import STATE
 from bayesfair.posterior.schema import KEPT, about_whole, variable
 from bayesfair.posterior.tree import add_derived
 
-ROWS = 262_144  # in a chunk of labels or of the table
+ROWS = 262_144  # rows in a chunk of labels or of the table
 SCALARS = 1024  # draws in a chunk of a scalar
 ENDING = ".zarr"
 LABELS, FAIRLETS, MODES = "posterior/labels", "posterior/fairlet", "modes/labels"
-LARGE = LABELS, FAIRLETS  # which stay on disk
+LARGE = LABELS, FAIRLETS  # variables that stay on disk
 DERIVED = {
     "constant_data/reference_labels",
     "posterior/centers",
@@ -40,17 +40,17 @@ DERIVED = {
     *(f"log_prior/{name}" for name in ("lambda", "chain", "draw")),
 }
 _CHECKSUM = "crc32c"  # an attribute of the root
-_OWN = "draws", "state", _CHECKSUM  # attributes of the root that a tree has not
+_OWN = "draws", "state", _CHECKSUM  # attributes of the root that a tree lacks
 
 
 class StoredRun:
-    """A stored run that this process alone writes to. `wanted`: how many draws each chain shall have."""
+    """A stored run that only this process writes to. `wanted`: the number of draws per chain to reach."""
 
     def __init__(self, path, lock, wanted=None):
         self.path, self._lock, self.wanted = Path(path), lock, wanted
 
     def append(self, draws: Draws, sweep, state):
-        """Further draws, and the state after them: all of it or, should this be cut off, nothing."""
+        """Append draws, and the state after them: all of it or, if interrupted, nothing."""
         with self._writing() as (root, nodes, attributes):
             last, slot = attributes["draws"] + draws.labels.shape[1], 1 - attributes["state"]
             number = np.arange(attributes["draws"], last)
@@ -68,9 +68,9 @@ class StoredRun:
             _write_root(self.path, nodes, _unfinished(attributes, sweep, self.wanted))
 
     def finish(self, about):
-        """Number the clusters of all draws alike and add what is computed from them. `about`: attributes of sample_stats.
+        """Number the clusters of all draws alike and add derived results. `about`: attributes of sample_stats.
 
-        The renumbered chunks have other names, so that all of them are there before the commit that shows them.
+        The renumbered chunks have other names, so that all of them exist before the commit that shows them.
         """
         tree = open_store(self.path)
         tree["sample_stats"].attrs.update(about)
@@ -87,15 +87,15 @@ class StoredRun:
             _delete_chunks(self.path, before)
 
     def check_place(self):
-        """FileNotFoundError where the folder is not at its path any more: moved or deleted, or another is in its place."""
+        """Raise a FileNotFoundError if the folder is gone from its path: moved, deleted or replaced."""
         try:
             is_there = os.path.samestat(os.fstat(self._lock), os.stat(self.path))
         except FileNotFoundError:
             is_there = False
         if not is_there:
-            rule = "stay where it is until the run is finished"
-            got = f"{os.fspath(self.path)!r}, where it is not any more"
-            remedy = "If it was moved, load it from there and resume; if it was deleted or written over, fit again."
+            rule = "stay in its place until the run is finished"
+            got = f"{os.fspath(self.path)!r}, which is gone"
+            remedy = "If it was moved, load it from there and resume; if it was deleted or overwritten, fit again."
             raise FileNotFoundError(message("store", rule, got, remedy))
 
     def close(self):
@@ -105,7 +105,7 @@ class StoredRun:
     def _writing(self):
         """(the group, {name: metadata of an array or a group}, attributes of the root) of the last commit, for the next one.
 
-        OSError with the remedy where the disk is full or fails.
+        Raises an OSError with the remedy if the disk is full or fails.
         """
         import zarr
 
@@ -115,8 +115,8 @@ class StoredRun:
             with _settings():
                 yield zarr.open_group(self.path, mode="r+", zarr_format=3, use_consolidated=True), nodes, attributes
         except OSError as error:
-            remedy = "Make room; the run goes on from there with load(path).resume()."
-            got = f"{os.fspath(self.path)!r} ({error.strerror}); it holds {attributes['draws']} draws a chain"
+            remedy = "Make room, then continue the run with load(path).resume()."
+            got = f"{os.fspath(self.path)!r} ({error.strerror}); it holds {attributes['draws']} draws per chain"
             raise type(error)(message("store", "be a folder that can be written", got, remedy)) from error
 
 
@@ -137,12 +137,12 @@ def check_store(path, argument="store"):
 
 
 def _taken(path, argument="store"):
-    remedy = "A run there goes on with load(path).resume(); for a new one delete it, or choose another name."
-    return FileExistsError(message(argument, "name a folder that is not there yet", repr(os.fspath(path)), remedy))
+    remedy = "Continue that run with load(path).resume(). For a new one delete it, or choose another name."
+    return FileExistsError(message(argument, "name a folder that does not exist yet", repr(os.fspath(path)), remedy))
 
 
 def is_stored(tree):
-    """Whether the labels of a tree are on disk."""
+    """Are the labels of a tree on disk?"""
     labels = variable(tree, "posterior", "labels")
     return labels is not None and is_on_disk(labels)
 
@@ -161,7 +161,7 @@ def begin_run(path, tree, sweep, wanted) -> StoredRun:
 
 
 def write_store(path, tree):
-    """A stored run at `path`, where there is nothing yet, with all that is in `tree`; labels are copied block by block."""
+    """Write `tree` as a stored run to `path`, which must not exist yet; labels are copied block by block."""
     attributes = {**_plain(tree.attrs), "draws": tree["posterior"].sizes["draw"]}
     os.close(_create(check_store(path, "path"), tree, attributes))
 
@@ -180,7 +180,7 @@ def continue_run(path, wanted=None) -> StoredRun:
     lock = _lock(path)
     try:
         nodes, _ = _read_root(path)
-        for left in path.rglob("*.partial"):  # of writes that were killed
+        for left in path.rglob("*.partial"):  # left by killed writes
             left.unlink()
         _delete_chunks(path, _with_other_names(nodes[LABELS]))
     except BaseException:
@@ -204,7 +204,7 @@ def open_store(path):
         _check_chunks(path, nodes)
         groups = _groups(path, attributes)
     except Exception:
-        if _read_root(path)[1] != attributes:  # a writer has made a commit meanwhile
+        if _read_root(path)[1] != attributes:  # a writer made a commit meanwhile
             return open_store(path)
         raise
     from xarray import DataTree
@@ -218,7 +218,7 @@ def open_store(path):
 
 
 def _groups(path, attributes):
-    """{group: xarray.Dataset}, the state of the last commit among them."""
+    """{group: xarray.Dataset}, including the state of the last commit."""
     import xarray as xr
 
     groups, state = {}, f"/{STATE}_{attributes['state']}"
@@ -233,20 +233,20 @@ def _groups(path, attributes):
 
 
 def _unfinished(attributes, sweep, wanted):
-    """Attributes of the root of a run that is not finished; what about_whole says is of finished ones."""
+    """Attributes of the root of an unfinished run; those from about_whole are for finished ones."""
     settings = {**json.loads(attributes["settings"]), "sweep": sweep, "wanted": wanted}
     known = {name: value for name, value in attributes.items() if name not in ("run_sizes", "run_order")}
-    done = f"{attributes['draws']} of {wanted} draws a chain"
+    done = f"{attributes['draws']} of {wanted} draws per chain"
     return {**known, "settings": json.dumps(settings), "unfinished": done}
 
 
 def _place(nodes, name):
-    """Where the scalar `name` is."""
+    """The group of the scalar `name`."""
     return next(place for group in ("posterior", "sample_stats") if (place := f"{group}/{name}") in nodes)
 
 
 def _extend(array, values):
-    """Put `values` behind those of an array (chain, draw, ...) or (draw,) at the last commit; its new shape."""
+    """Append `values` to an array (chain, draw, ...) or (draw,) as of the last commit; return its new shape."""
     axis = min(1, array.ndim - 1)
     length = array.shape[axis] + values.shape[axis]
     if values.dtype.kind == "f" and not np.can_cast(values.dtype, array.dtype):
@@ -258,7 +258,7 @@ def _extend(array, values):
 
 
 def _create(path, tree, attributes):
-    """Make a store whose root has these attributes, beside `path` until it is whole; the lock that it is held with."""
+    """Make a store with these root attributes, beside `path` until it is whole; return the lock that is held on it."""
     import zarr
 
     with _new_folder(path) as folder, _settings():
@@ -280,7 +280,7 @@ def _create(path, tree, attributes):
 
 @contextmanager
 def _new_folder(path):
-    """The name of a folder beside `path`, which becomes `path` at the end of the block; FileExistsError if it was taken."""
+    """The name of a folder beside `path` that becomes `path` at the end of the block; FileExistsError if `path` was taken."""
     path = check_destination(path)
     temporary = beside(path)
     try:
@@ -298,7 +298,7 @@ def _new_folder(path):
 
 
 def _write_small(root, tree, known):
-    """Write all but what is large and the state of a tree that is not `known`; metadata by name, in the order of the tree."""
+    """Write all except large variables and the state of a tree that is not `known`; metadata by name, in the tree's order."""
     nodes = {}
     for name, node in tree.children.items():
         if name != STATE:
@@ -326,7 +326,7 @@ def _write_group(root, group, data, known):
 
 
 def _new_array(root, place, values):
-    """An array of the shape and type of an xarray variable, in place of what no commit knows."""
+    """An array with the shape and type of an xarray variable, replacing what no commit knows."""
     from zarr.codecs import Crc32cCodec, ZstdCodec
 
     large = place in LARGE
@@ -357,21 +357,21 @@ def _plain(attrs):
 
 
 def _fill(array, labels):
-    """Write labels or fairlets (chain, draw, obs), of a tree, chunk by chunk."""
+    """Write a tree's labels or fairlets (chain, draw, obs), chunk by chunk."""
     blocks = (row_blocks(*sizes) for sizes in zip(labels.shape, (1, CHUNK, ROWS)))
     for part in product(*blocks):
         array[part] = np.asarray(labels[part])
 
 
 def _with_other_names(node):
-    """Metadata of an array whose chunks are named c.0.0.0 instead of c/0/0/0, or the other way round."""
+    """Metadata of an array whose chunks are named c.0.0.0 instead of c/0/0/0, or the reverse."""
     names = node["chunk_key_encoding"]
     other = {"separator": "/" if names["configuration"]["separator"] == "." else "."}
     return {**node, "chunk_key_encoding": {**names, "configuration": other}}
 
 
 def _array_of(root, node):
-    """The labels as zarr writes them by this metadata, which are nowhere yet."""
+    """The labels in zarr's form by this metadata, not written yet."""
     from zarr import Array
     from zarr.core.array import AsyncArray
 
@@ -379,7 +379,7 @@ def _array_of(root, node):
 
 
 def _delete_chunks(path, node):
-    """Delete the chunks of labels that are named as this metadata has it."""
+    """Delete the chunks of labels with names by this metadata."""
     if node["chunk_key_encoding"]["configuration"]["separator"] == "/":
         shutil.rmtree(path / LABELS / "c", ignore_errors=True)
     else:
@@ -398,7 +398,7 @@ def _chunk_files(path, name, node):
 
 
 def _check_chunks(path, nodes):
-    """ValueError where a chunk is not what was written."""
+    """Raise a ValueError if a chunk differs from what was written."""
     for name, node in nodes.items():
         for file in _chunk_files(path, name, node):
             try:
@@ -421,7 +421,7 @@ def _read_root(path):
         whole = json.loads((path / ROOT_OF_STORE).read_bytes())
         checksum, nodes = whole["attributes"][_CHECKSUM], whole["consolidated_metadata"]["metadata"]
     except (ValueError, KeyError, TypeError) as error:
-        other = "or was written by another program, whose trees write_tree takes in"
+        other = "or was written by another program, whose trees write_tree imports"
         raise _damaged(path, f"{ROOT_OF_STORE!r} has no checksum, {other}") from error
     if checksum != _checksum(whole):
         raise _damaged(path, f"the checksum of {ROOT_OF_STORE!r} is wrong")
@@ -437,7 +437,7 @@ def _write_root(path, nodes, attributes):
 
 
 def _checksum(whole):
-    """Of the root's metadata, but for the checksum itself."""
+    """Checksum of the root's metadata without the checksum itself."""
     attributes = {name: value for name, value in whole["attributes"].items() if name != _CHECKSUM}
     return _crc(json.dumps({**whole, "attributes": attributes}, sort_keys=True).encode())
 
@@ -457,14 +457,14 @@ def _replace_json(path, content):
 
 
 def _settings():
-    """What zarr does within the block: it writes chunks that are empty too, so that one that is missing is an error."""
+    """zarr's settings within the block: empty chunks are written too, so that a missing one is an error."""
     import zarr
 
     return zarr.config.set({"array.write_empty_chunks": True, "array.read_missing_chunks": False})
 
 
 def _lock(path):
-    """A descriptor of the folder, while which is open nobody else may write to it, where the system has locks."""
+    """A descriptor of the folder that locks out other writers while it is open, if the system has locks."""
     lock = os.open(path, os.O_RDONLY)
     try:
         import fcntl
@@ -472,8 +472,8 @@ def _lock(path):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         os.close(lock)
-        remedy = "Wait for it; read_tree(path) reads what is there meanwhile."
-        got = f"{os.fspath(path)!r}, to which another process is writing"
+        remedy = "Wait for it; meanwhile read_tree(path) reads the draws so far."
+        got = f"{os.fspath(path)!r}, which another process is writing to"
         raise BlockingIOError(message("path", "be a run that no process is working on", got, remedy)) from error
     except (ImportError, OSError):  # a system, or a file system, without locks
         pass

@@ -18,9 +18,9 @@ from bayesfair.posterior.relabelling import align, number_modes, order_by_size, 
 from bayesfair.posterior.saved import plain
 from bayesfair.posterior.schema import AXES, KEPT, about_whole, flat_labels, groups_of, scalars_of, variable
 
-_FEATURES = 4  # whose centres are taken at a time
+_FEATURES = 4  # features whose centres are computed at a time
 _GROUP_OF_KIND = {"parameter": "posterior", "quantity": "sample_stats", "figure": "sample_stats"}
-_BALANCE = Statistic("quantity")  # which the tree itself adds
+_BALANCE = Statistic("quantity")  # added by the tree itself
 
 
 def build_tree(
@@ -38,27 +38,25 @@ def build_tree(
     modes=None,
     weight=None,
 ):
-    """An xarray.DataTree of `draws`, relabelled to a partition that stands for them.
+    """An xarray.DataTree of `draws`, relabelled to a representative partition.
 
-    posterior: `labels` (chain, draw, obs) in the smallest integer type, `centers` (chain, draw, cluster, feature), the mean
-    of the observations with that label (NaN for an empty cluster), and the scalars that draws declare as parameters; `fairlet`
-    (chain, draw, obs) where draws keep their fairlets, or (chain, kept_draw, obs) where some of them do.
-    sample_stats: their other scalars, and `balance` where there are groups. What each scalar was declared as stands in its
-    attributes `kind` and `power`.
-    observed_data: `X` (obs, feature), float64 or float32 as it came. constant_data: `group` (obs) and
-    `reference_labels` (obs), the partition that gives clusters their numbers, largest first. Attributes of the root:
-    `settings` (JSON, by `saved.plain`), `n_clusters`, versions.
+    posterior: `labels` (chain, draw, obs) in the smallest integer type; `centers` (chain, draw, cluster, feature), the
+    means of the rows with each label (NaN for an empty cluster); the scalars that draws declare as parameters; and
+    `fairlet` (chain, draw, obs) if draws keep their fairlets, or (chain, kept_draw, obs) if some of them do.
+    sample_stats: the other scalars, and `balance` if there are groups. The attributes `kind` and `power` of each scalar
+    hold its declaration. observed_data: `X` (obs, feature), float64 or float32 as given. constant_data: `group` (obs)
+    and `reference_labels` (obs), the partition that gives clusters their numbers, largest first. Attributes of the
+    root: `settings` (JSON, by `saved.plain`), `n_clusters`, versions.
 
-    `parameters`: further posterior variables, {name: (dimensions after chain and draw, array)}; those whose first dimension
-    is "cluster" follow their cluster. `point`: what the partition called `reference_labels` is. "likeliest": `likeliest`, or
-    Dahl's draw where that has the lesser expected Binder loss; "dahl": Dahl's draw; "mode": every observation's most frequent
-    label after relabelling to Dahl's draw, for labels that are independent given the parameters. None leaves out all that is
-    computed from draws, and draws keep their numbers, until `add_derived` adds it.
-    `modes`: an xarray.Dataset of modes found before sampling, `labels` (mode, obs) among its variables, becomes a group, the
-    clusters of the best mode numbered as in the reference partition and those of the others as in the best.
-    `weight` (obs,): of the observations, in the means of clusters, and a variable of constant_data; None where all are 1.
-    `log_likelihood` (chain, draw, obs) gets its group, for `az.loo`. `groups` is anything that `encode_groups` takes, or
-    None.
+    `parameters`: further posterior variables, {name: (dimensions after chain and draw, array)}; those whose first
+    dimension is "cluster" follow their cluster. `point`: the kind of `reference_labels`. "likeliest": `likeliest`, or
+    Dahl's draw if that has the smaller expected Binder loss; "dahl": Dahl's draw; "mode": every row's most frequent
+    label after relabelling to Dahl's draw, for labels that are independent given the parameters. None omits all derived
+    results, and draws keep their numbers until `add_derived` adds them. `modes`: an xarray.Dataset of modes found
+    before sampling, with `labels` (mode, obs), becomes a group; the clusters of the best mode are numbered as in the
+    reference partition and those of the others as in the best. `weight` (obs,): of the rows, for the means of clusters,
+    and a variable of constant_data; None if all are 1. `log_likelihood` (chain, draw, obs) gets its group, for
+    `az.loo`. `groups` is anything that `encode_groups` takes, or None.
     """
     X = check_features(X, dtypes=(np.float64, np.float32))
     n_clusters = check_integer("n_clusters", n_clusters)
@@ -93,10 +91,10 @@ def build_tree(
 
 
 def add_derived(tree, point="likeliest"):
-    """The tree itself, with what is computed from its draws and rows where it has not got it.
+    """The tree itself, with results derived from its draws and rows added if missing.
 
     Numbers of clusters and modes, `reference_labels`, `centers`, `balance`, and the logs of `power_scaling.add_log_groups`.
-    What cannot be computed is left out, and a warning names it: the draws are there.
+    What cannot be computed is left out with a warning that names it; the draws are safe.
     """
     if "reference_labels" not in tree["constant_data"]:
         attempt("`reference_labels`", lambda: _number_clusters(tree, point))
@@ -112,7 +110,7 @@ def add_derived(tree, point="likeliest"):
 
 
 def draws_of(tree) -> Draws:
-    """The draws that a tree was built from, clusters renumbered: `build_tree` gives the same tree for any numbering."""
+    """The draws of a tree, clusters renumbered: `build_tree` makes the same tree from any numbering."""
     known = {name: (kind, values) for name, kind, values in scalars_of(tree) if name != "balance"}
     statistics = {name: Statistic(kind, int(values.attrs.get("power", 0))) for name, (kind, values) in known.items()}
     scalars = {name: values.values for name, (_, values) in known.items()}
@@ -130,7 +128,7 @@ def _with_fairlets(posterior, fairlets: FairletDraws):
 
 
 def _assembled(parameters, scalars, statistics, observed, constant, coords):
-    """The tree of variables {name: (dimensions after chain and draw, array)}, scalars with what they are declared as."""
+    """The tree of variables {name: (dimensions after chain and draw, array)}, with the declarations of scalars."""
     import arviz_base
 
     groups = {"posterior": {name: array for name, (_, array) in parameters.items()}, "sample_stats": {}}
@@ -145,7 +143,7 @@ def _assembled(parameters, scalars, statistics, observed, constant, coords):
         groups,
         dims={name: list(axes) for name, (axes, _) in dims.items()},
         coords=coords,
-        check_conventions=False,  # `lp` is ArviZ's own name, which its check does not know
+        check_conventions=False,  # ArviZ's check does not know its own name `lp`
     )
     for name in scalars:
         tree[_GROUP_OF_KIND[statistics[name].kind]][name].attrs.update(statistics[name]._asdict())
@@ -165,7 +163,7 @@ def _check_labels(labels, n_clusters):
 
 
 def _number_clusters(tree, point):
-    """Clusters of every draw, and what follows them, get the numbers of the reference partition, which the tree then has."""
+    """Give clusters of every draw, and what follows them, the numbers of the reference partition, which the tree gets."""
     posterior, n_clusters = tree["posterior"].to_dataset(), tree.attrs["n_clusters"]
     flat, kind = flat_labels(tree), np.min_scalar_type(-n_clusters)
     candidates = company(flat, n_clusters)
@@ -194,7 +192,7 @@ def _number_modes(tree):
 
 
 def _add_centers(tree):
-    """The means of the clusters of every draw, behind its labels."""
+    """Add the means of the clusters of every draw after its labels."""
     posterior, n_clusters = tree["posterior"].to_dataset(), tree.attrs["n_clusters"]
     X, weight = tree["observed_data"]["X"], variable(tree, "constant_data", "weight")
     weight = None if weight is None else weight.values
@@ -214,7 +212,7 @@ def _add_balance(tree):
 
 
 def _centers(flat, X, n_clusters, weight):
-    """Weighted means (draws, n_clusters, dim) of the observations of each cluster, centred first against cancellation."""
+    """Weighted means (draws, n_clusters, dim) of the rows of each cluster, centred first to avoid cancellation."""
     mean, dim = X.mean(axis=0, dtype=np.float64), X.shape[1]
     found = []
     for draws in flat.blocks():
@@ -229,9 +227,9 @@ def _centers(flat, X, n_clusters, weight):
 
 
 def _sums(draws, X, mean, n_clusters, weight):
-    """(sums (draws * n_clusters, dim) of rows less the `mean`, sums of weights) of the clusters of a block of draws."""
+    """(sums (draws * n_clusters, dim) of rows less the `mean`, sums of weights) for the clusters of a block of draws."""
     num_draws, num_obs = draws.shape
-    cluster = (np.arange(num_draws)[:, None] * n_clusters + draws).T.ravel()  # observation by observation
+    cluster = (np.arange(num_draws)[:, None] * n_clusters + draws).T.ravel()  # row by row
     starts, shape = num_draws * np.arange(num_obs + 1), (num_draws * n_clusters, num_obs)
     block = csc_array((np.ones(cluster.size), cluster, starts), shape=shape)
     block = block if weight is None else block.multiply(weight).tocsr()
@@ -240,6 +238,6 @@ def _sums(draws, X, mean, n_clusters, weight):
 
 
 def names_for_file(names):
-    """Coordinate values that netCDF can hold: numbers as they are, anything else as text."""
+    """Coordinate values that netCDF can hold: numbers unchanged, anything else as text."""
     values = np.asarray(names)
     return values if values.dtype.kind in "iuf" and values.ndim == 1 else np.array([str(name) for name in names])

@@ -1,4 +1,4 @@
-"""The units that features had before a scaler, which a tree may keep beside them."""
+"""The units of features before a scaler, which a tree may keep beside them."""
 
 import json
 
@@ -66,7 +66,7 @@ def with_scaler(tree: "DataTree", scaler) -> "DataTree":
 
 
 def _moved_and_scaled(scaler):
-    """(middle, unit) with which X = middle + unit Z; ValueError where the scaler is of another kind."""
+    """(middle, unit) with X = middle + unit Z; raises a ValueError for another kind of scaler."""
     if not hasattr(scaler, "inverse_transform") or not hasattr(scaler, "n_features_in_"):
         rule = "be fitted and have inverse_transform"
         raise ValueError(message("scaler", rule, type(scaler).__name__, REMEDY))
@@ -74,7 +74,7 @@ def _moved_and_scaled(scaler):
     probe = np.vstack([np.zeros(dim), np.ones(dim), 1 + np.arange(dim) % 7, -np.arange(dim) / dim])
     try:
         told = np.asarray(scaler.inverse_transform(probe), np.float64)
-    except ValueError:  # it makes another number of columns
+    except ValueError:  # it returns another number of columns
         told = np.zeros((0, 0))
     if told.shape == probe.shape:
         middle, unit = told[0], told[1] - told[0]
@@ -84,7 +84,7 @@ def _moved_and_scaled(scaler):
 
 
 def _renamed(tree, names):
-    """The tree, a copy of it, with these names of features."""
+    """A copy of the tree with these names of features."""
     for group in {"observed_data", "posterior"} & set(tree.children):
         if "feature" in tree[group].coords:
             tree[group] = type(tree)(tree[group].to_dataset().assign_coords(feature=names))

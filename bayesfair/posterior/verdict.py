@@ -1,4 +1,4 @@
-"""Whether the chains agree, in words, by the bars of Vehtari et al. (2021): for the warning, the page and the traces."""
+"""Do the chains agree? In words, by the limits of Vehtari et al. (2021), for the warning, the page and the traces."""
 
 import warnings
 from typing import NamedTuple
@@ -15,12 +15,12 @@ from bayesfair.posterior.number_of_clusters import MOST
 from bayesfair.posterior.view import once
 
 R_HAT_GOOD, R_HAT_BAD, ENOUGH = 1.01, 1.05, 400
-ROUNDING = 1e-6  # relative, of sums in float32: chains in one partition number it differently, and add in another order
+ROUNDING = 1e-6  # relative, of float32 sums: chains may number one partition differently and add in another order
 FEWEST_DRAWS = 4  # per chain: with fewer neither R-hat nor an effective sample size exists
 
 
 class Verdict(NamedTuple):
-    """`kind`: "good", "caution" or "bad"; what the chains say, by which figures, what that means and what to do."""
+    """`kind`: "good", "caution" or "bad"; the headline, the evidence, its meaning and the advice."""
 
     kind: str
     headline: str
@@ -29,13 +29,13 @@ class Verdict(NamedTuple):
 
 
 def warn_of_disagreement(tree, remedy=""):
-    """Warn (ConvergenceWarning) where the chains do not agree, or where one chain or a handful of draws cannot tell.
+    """Warn (ConvergenceWarning) if the chains do not agree, or if one chain or a handful of draws cannot tell.
 
-    `remedy` is what the method has to offer beyond the verdict's own advice.
+    `remedy` is the method's own, beyond the verdict's advice.
     """
     from sklearn.exceptions import ConvergenceWarning
 
-    verdict = _of_chains(tree)  # a fit has told of its fairlets before
+    verdict = _of_chains(tree)  # a fit has already warned of its fairlets
     if verdict.kind == "bad" or tree["posterior"].sizes["chain"] == 1:
         text = " ".join([verdict.headline, verdict.evidence, verdict.advice, remedy]).rstrip()
         warnings.warn(text, ConvergenceWarning, stacklevel=2, skip_file_prefixes=tuple(bayesfair.__path__))
@@ -43,7 +43,7 @@ def warn_of_disagreement(tree, remedy=""):
 
 @once
 def judge(tree: "DataTree") -> Verdict:
-    """The verdict on the chains of a posterior, with its modes where they disagree, and what is not proved of the fairlets."""
+    """The verdict on the chains of a posterior, with its modes if they disagree, and what is not proved of the fairlets."""
     verdict = _of_chains(tree)
     return verdict._replace(evidence=f"{verdict.evidence} {doubt_of_fairlets(tree)}".rstrip())
 
@@ -59,12 +59,12 @@ def _of_chains(tree):
     if moving.empty:
         return VERDICTS["nothing moved"]
     ess = float(np.nanmin(moving[["ess_bulk", "ess_tail"]].to_numpy(), initial=np.inf))
-    few = f" The effective sample size is {ess:,.0f} at the least, where {ENOUGH} are wanted." if ess < ENOUGH else ""
+    few = f" The smallest effective sample size is {ess:,.0f}; {ENOUGH} is wanted." if ess < ENOUGH else ""
     if "share_kept" in tree.attrs:
         return _joined(few, float(tree.attrs["share_kept"]))
     if sizes["chain"] == 1:
         return _verdict("one chain", few=few)
-    r_hat = moving["r_hat"].fillna(np.inf).sort_values(ascending=False)  # no R-hat: every chain stands still elsewhere
+    r_hat = moving["r_hat"].fillna(np.inf).sort_values(ascending=False)  # no R-hat: each chain stands still
     worst, largest = f"{_worst(r_hat)}; below {R_HAT_GOOD} is wanted.", r_hat.iloc[0]
     if largest >= R_HAT_BAD:
         apart = chains_apart(tree)
@@ -84,14 +84,14 @@ def of_all_chains(summary):
 
 
 def worst_first(summary):
-    """The rows of the scalars that move, those of largest R-hat first, then those of smallest effective sample size."""
+    """The rows of the scalars that move: largest R-hat first, then smallest effective sample size."""
     moving = _moving_scalars(summary)
     doubt = np.lexsort([moving["ess_bulk"].fillna(0), -moving["r_hat"].fillna(np.inf)])
     return moving.iloc[doubt]
 
 
 def _moving_scalars(summary):
-    """The rows of scalars that change at all, beyond the rounding of their mean."""
+    """The rows of scalars that change by more than the rounding of their mean."""
     scalars = of_all_chains(summary)
     return scalars[_moves(scalars)]
 
@@ -115,22 +115,22 @@ VERDICTS = {
     "too few": Verdict(
         "bad",
         "Too few draws to tell whether the chains agree: {draws} in each.",
-        "Intervals and probabilities are not to be relied on.",
+        "Intervals and probabilities are not reliable.",
         "Draw at least a few hundred per chain.",
     ),
     "nothing moved": Verdict(
         "caution",
-        "Nothing moved, so nothing can be told.",
+        "No scalar varies across draws, so convergence cannot be assessed.",
         "Every scalar has one value in all draws.",
-        "Either the posterior is that sure, or the sampler stands still: fit again with another random_state and with a lower "
-        "inverse temperature, and see whether the clusters stay the same.",
+        "Either the posterior is that certain, or the sampler stands still. Fit again with another random_state and lower "
+        "inverse temperature, and check whether the clusters stay the same.",
     ),
     "of a guide": Verdict(
         "caution",
         "These are draws of a variational guide, not of chains.",
-        "The guide is a normal law fitted to one mode of the posterior: intervals are likely too narrow and probabilities too "
-        "sure, and nothing here shows by how much.",
-        "Good for a first look: fit with inference='nuts' before you rely on intervals and probabilities.",
+        "The guide is a normal law fitted to one mode of the posterior. Intervals are likely too narrow, probabilities too "
+        "extreme, and nothing here shows by how much.",
+        "Use it for a first look. Fit with inference='nuts' before you rely on intervals and probabilities.",
     ),
     "one chain": Verdict(
         "caution",
@@ -140,51 +140,51 @@ VERDICTS = {
     ),
     "joined": Verdict(
         "caution",
-        "The chains are joined, so that they cannot be checked against each other.",
+        "The chains are joined, so they cannot be checked against each other.",
         "These are draws of all chains with one number of occupied clusters.{lost}{few}",
-        "See whether the chains agree in the run that these draws were taken from.",
+        "Check whether the chains agree in the run that these draws come from.",
     ),
     "disagree": Verdict(
         "bad",
         "The chains do not agree.",
-        "{worst} Each chain gives its own account, and probabilities are averages over accounts that depend on where the "
+        "{worst} Each chain gives another answer, and probabilities are averages over answers that depend on where the "
         "chains began.",
-        "Look at the traces. Chains that drift have not forgotten their start: raise num_warmup, or resume the run for "
-        "more draws. If they still differ, see whether another number of clusters or another temperature helps, and until "
+        "Look at the traces. Chains that drift still depend on their start: raise num_warmup, or resume the run for "
+        "more draws. If they still differ, try another number of clusters or another temperature. Until "
         "then report that the chains differ, not their average.",
     ),
     "in modes": Verdict(
         "bad",
         "The chains do not agree: they sit in different modes.",
         "{worst} {modes}",
-        "Probabilities weigh the modes by the number of chains in each, not by mass: report the modes one by one "
-        "(bayesfair.posterior.modes), each with its mass where that is known, not their average. Another number of clusters "
+        "Probabilities weight the modes by the number of chains in each, not by mass. Report the modes one by one "
+        "(bayesfair.posterior.modes), each with its mass if known, not their average. Another number of clusters "
         "or another temperature may join them.",
     ),
     "nearly": Verdict(
         "caution",
         "The chains nearly agree.",
         "{worst}",
-        "Good enough to look at pictures, not for second digits: draw two to four times as many.",
+        "This suffices for pictures, not for second digits. Draw two to four times as many.",
     ),
     "few independent": Verdict(
         "caution",
         "The chains agree, but hold few independent draws.",
-        f"The smallest effective sample size is {{ess:,.0f}}, where {ENOUGH} are wanted.",
-        "The ends of intervals are rough: draw two to four times as many.",
+        f"The smallest effective sample size is {{ess:,.0f}}; {ENOUGH} is wanted.",
+        "The ends of intervals are rough. Draw two to four times as many.",
     ),
     "agree": Verdict(
         "good",
         "The chains agree.",
         f"The largest R-hat is {{r_hat:.3f}} (below {R_HAT_GOOD} is wanted) and the smallest effective sample size "
         f"{{ess:,.0f}} (above {ENOUGH} is wanted).",
-        "Agreement is necessary and no proof: chains can miss the same part together.",
+        "Agreement is necessary but no proof: all chains can miss the same part.",
     ),
 }
 
 
 def _verdict(name, **figures):
-    """One of the VERDICTS, with its figures."""
+    """One of the VERDICTS with its figures filled in."""
     kind, *texts = VERDICTS[name]
     return Verdict(kind, *(text.format(**figures) for text in texts))
 
@@ -192,7 +192,7 @@ def _verdict(name, **figures):
 def _joined(few, share_kept):
     much_is_lost = share_kept < MOST
     lost = f" Only {percent(share_kept)} of the draws with this number of clusters are kept, those whose components "
-    lost += "could be told apart: what is left need not be like the rest."
+    lost += "could be told apart. The rest may differ from these."
     verdict = _verdict("joined", lost=lost * much_is_lost, few=few)
     return verdict._replace(kind="bad") if much_is_lost else verdict
 

@@ -1,4 +1,4 @@
-"""One view of a posterior, which all summaries read: what one of them has worked out is there for the next."""
+"""A view of a posterior that all summaries share: each result is computed once."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -75,9 +75,9 @@ class View:
 
 
 def once[**P, T](work: Callable[P, T]) -> Callable[P, T]:
-    """Decorator of what is worked out of a posterior: once for a `View`, anew for a tree, and where settings are given.
+    """Decorator of functions of a posterior: computed once for a `View`, each time for a tree or with settings.
 
-    The function itself gets a view in any case, so that what it asks for twice is worked out once.
+    The function itself always gets a view, so that what it asks for twice is computed once.
     """
 
     @wraps(work)

@@ -1,4 +1,4 @@
-"""One HTML page that needs nothing else: everything that a posterior says, or an audit of anybody's clusters."""
+"""One self-contained HTML page: everything that a posterior says, or an audit of given clusters."""
 
 from bayesfair.reports.auditing import Audit, audit
 from bayesfair.reports.page import report

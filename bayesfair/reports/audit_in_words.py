@@ -1,4 +1,4 @@
-"""What an audit found, in sentences."""
+"""The results of an audit, in sentences."""
 
 from math import floor
 
@@ -8,8 +8,8 @@ from bayesfair._percent import percent
 from bayesfair.posterior.in_short import Note
 
 GIVEN, FEWEST, CHEAPEST = "as given", "fewest moves", "cheapest found"  # rows of the table of repairs
-TOLD = 5  # counts that sentences name
-UNLIKELY = 0.1  # probability of its cluster below which a row is told to be unlikely there
+TOLD = 5  # number of counts that sentences name
+UNLIKELY = 0.1  # probability of its cluster below which a row counts as unlikely there
 
 
 def notes_of(found, constraint) -> list[Note]:
@@ -51,7 +51,7 @@ def _shortfall(row, table):
 
 
 def _group(row, table):
-    """The group of a count, with its attribute where the table has several."""
+    """The group of a count, with its attribute if the table has several."""
     return f"{row['group']} ({row['attribute']})" if table["attribute"].nunique() > 1 else row["group"]
 
 
@@ -119,7 +119,7 @@ def _of_posterior(memberships):
 
 
 def _persons(number):
-    """What is below one person is not told as one."""
+    """A number of persons; less than one is rounded down, so that it is not shown as one."""
     return f"{floor(number * 100) / 100:.2f} of a person" if number < 1 else f"{number:,.1f} persons"
 
 

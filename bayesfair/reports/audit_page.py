@@ -1,4 +1,4 @@
-"""The page of an audit: its tables as text, and what fills the template."""
+"""The page of an audit: its tables as text, and the values of the template."""
 
 from datetime import UTC, datetime
 from math import floor
@@ -16,7 +16,7 @@ SHOWN_COUNTS, SHOWN_ROWS = 60, 15
 
 
 def write_page_of(audit, path, title, provenance):
-    """Write the page of an `Audit`; its path. `provenance`: {term: text}."""
+    """Write the page of an `Audit` and return its path. `provenance`: {term: text}."""
     every = audit.clusters.loc["overall"]
     heading = title or f"Audit of {counted(len(audit.clusters) - 1, 'cluster')} of {every['size']:,.0f} rows"
     moves = None if audit.moves is None else _rows(audit.moves.head(SHOWN_ROWS))
@@ -43,7 +43,7 @@ def _made_by():
 
 
 def _counts(attribute, table):
-    """(attribute, (head, rows), how many counts are left out): all of them in order, or those farthest from their share."""
+    """(attribute, (head, rows), how many counts are left out): all counts in order, or those farthest from their share."""
     shown = table
     if len(table) > SHOWN_COUNTS:
         shown = table.loc[table["persons"].abs().nlargest(SHOWN_COUNTS).index]
@@ -62,7 +62,7 @@ def _counts(attribute, table):
 
 
 def _repairs(table):
-    """Head and rows; persons are rounded down, so that what is below one is not told as one."""
+    """Head and rows; persons are rounded down, so that less than one is not shown as one."""
     columns = {
         "clusters": table.index,
         "rows that move": [f"{count:,}" for count in table["moved"]],
@@ -77,7 +77,7 @@ def _repairs(table):
 
 
 def _by_group(memberships):
-    """Of every group: how many rows, how many unlikely where they are, and the mean probability."""
+    """For every group: the number of rows, of unlikely rows, and the mean probability."""
     head = ["group", "rows", f"below {UNLIKELY:.0%}", "share", "mean probability"]
     rows = []
     for group, part in memberships.groupby("group"):

@@ -1,4 +1,4 @@
-"""`audit`: somebody else's clusters, their groups, and what it would take to make them balanced."""
+"""`audit`: given clusters, their groups, and the moves that would balance them."""
 
 from os import PathLike
 from pathlib import Path
@@ -163,7 +163,7 @@ def audit(
         raise ValueError(message("level", "be between 0 and 1", level, "The usual choice is 0.95."))
     code, clusters = _clusters(labels)
     groups = groups_for_fit(sensitive_features, len(code), crossed=crossed)
-    constraint = balance_constraint(groups, min_balance)  # small groups are no reason to warn here
+    constraint = balance_constraint(groups, min_balance)  # small groups need no warning here
     names = row_names(labels)
     names = np.arange(len(code)) if names is None else names
     repairs, moves = _repairs(code, clusters, groups, constraint, X, names)
@@ -189,7 +189,7 @@ def _clusters(labels):
 
 
 def _attributes(sensitive_features, crossed) -> dict[str, Groups]:
-    """Every attribute under its name and, where they are `crossed`, their combinations."""
+    """Every attribute under its name and, if they are `crossed`, their combinations."""
     encoded = encode_columns(sensitive_features)
     names = _names(sensitive_features, len(encoded))
     attributes = dict(zip(names, encoded))
@@ -208,7 +208,7 @@ def _names(sensitive_features, n_columns):
 
 
 def _repairs(code, clusters, groups, constraint, X, names):
-    """(DataFrame of what each repair takes, DataFrame of the rows that move, or None without features)."""
+    """(DataFrame of the moves and costs of each repair, DataFrame of the rows that move, or None without features)."""
     import pandas as pd
 
     from bayesfair.balanced.repairs import moves_needed, repair  # loads JAX
@@ -234,7 +234,7 @@ def _repairs(code, clusters, groups, constraint, X, names):
 
 
 def _problem(X, groups, constraint, n_clusters):
-    """That of `BalancedKMeans` with these features."""
+    """The problem of `BalancedKMeans` with these features."""
     from bayesfair.balanced.centroids import CENTROIDS
     from bayesfair.balanced.problem import BalancedProblem
 
@@ -245,7 +245,7 @@ def _problem(X, groups, constraint, n_clusters):
 
 
 def _balance_of(counts, groups, constraint):
-    """How balanced clusters with these counts (K, J) are."""
+    """The balance of clusters with these counts (K, J)."""
     off = max(persons_off(held).max() for held in masses_of_attributes(counts, groups))
     balance = cluster_balance(counts, groups).min()
     return {"is_balanced": bool(constraint.satisfied(counts).all()), "balance": float(balance), "off_by": float(off)}
@@ -262,7 +262,7 @@ def _moves(labels, clusters, groups, names):
 
 
 def _memberships(tree, code, clusters, names, groups):
-    """`memberships` of the rows of a posterior, with the names of the clusters given and of the rows' groups."""
+    """`memberships` of the rows of a posterior, with the names of the given clusters and of the rows' groups."""
     import pandas as pd
 
     obs, n_clusters = tree["posterior"]["obs"].values, count_clusters(tree)
@@ -270,7 +270,7 @@ def _memberships(tree, code, clusters, names, groups):
         remedy = f"Fit with n_clusters={len(clusters)}."
         raise ValueError(message("tree", f"have at least {len(clusters)} clusters", n_clusters, remedy))
     if not pd.Index(names).is_unique:
-        got, remedy = "names that stand twice", "Leave the index out where rows match by their places."
+        got, remedy = "repeated names", "Drop the index if rows match by position."
         raise ValueError(message("labels", "name each row once", got, remedy))
     place = pd.Index(names).get_indexer(pd.Index(obs))
     if (place < 0).all():

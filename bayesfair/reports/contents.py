@@ -1,4 +1,4 @@
-"""What the page says, as numbers and text: read from a tree, without a mark of HTML."""
+"""The content of the page as numbers and text: read from a tree, without HTML."""
 
 from math import floor, log10
 from typing import NamedTuple
@@ -23,16 +23,15 @@ from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of, v
 from bayesfair.posterior.view import View
 
 SHOWN_ROWS, SHOWN_FEATURES, SHOWN_GROUPS = 15, 12, 12
-INTERVALS = 6  # columns of them that a sheet of paper holds
-SHOWN_VALUES = 4  # as many as a line holds beside the rest
+INTERVALS = 6  # columns of intervals that fit a sheet of paper
+SHOWN_VALUES = 4  # values that fit a line beside the rest
 MOST_DECIMALS = 6
-RARE = 0.05  # of the draws: a cluster of a sparse mixture that fewer have is not shown
+RARE = 0.05  # share of the draws below which a cluster of a sparse mixture is not shown
 _INTERVAL = 0.055, 0.945  # equal-tailed, 89%, as in `bayesfair.posterior.summary`
 
 
 class Line(NamedTuple):
-    """`feature`, by its position, whose means are told as `middle` plus so many `unit`s or, where it holds codes, the shares of
-    one `level`."""
+    """A line: the means of a `feature`, by its position, as `middle` plus so many `unit`s, or the shares of one `level`."""
 
     name: str
     feature: int
@@ -43,10 +42,10 @@ class Line(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """A posterior as the page reads it: `tree` is a view of it, whose draws are numbered like the point estimate.
+    """A posterior as the page reads it: `tree` is a view of it, with draws numbered like the point estimate.
 
-    `groups` is None where the tree has none or one; `X` (obs, feature) may be None. `lines`: what of the features has a mean
-    or a share.
+    `groups` is None if the tree has none or one; `X` (obs, feature) may be None. `lines`: the features' means or
+    shares.
     """
 
     tree: View
@@ -71,18 +70,18 @@ class Contents(NamedTuple):
 
     @property
     def weight(self):
-        """Weights (obs,) of the rows; None where all count alike."""
+        """Weights (obs,) of the rows; None if all are 1."""
         weight = variable(self.tree, "constant_data", "weight")
         return None if weight is None else weight.values
 
     @property
     def is_open(self):
-        """Whether there may be fewer clusters than components: in a sparse mixture, but for the draws given one number."""
+        """May there be fewer clusters than components: in a sparse mixture, except for draws given their number?"""
         return variable(self.tree, "sample_stats", "occupied") is not None and "share_kept" not in self.tree.attrs
 
 
 def read_contents(tree) -> Contents:
-    """The contents of a tree with `labels`; ValueError where it has none."""
+    """The contents of a tree with `labels`; raises a ValueError without them."""
     view = View.of(numbered_alike(View.of(tree)))
     observed = variable(view, "observed_data", "X")
     X, features = (None, ()) if observed is None else (observed.values, observed["feature"].values.astype(str).tolist())
@@ -93,8 +92,7 @@ def read_contents(tree) -> Contents:
 
 
 def shown_clusters(contents):
-    """Numbers of the clusters that tables tell of: all, but in a sparse mixture those of the point estimate and those that
-    are no rarity among the draws."""
+    """Numbers of the clusters shown in tables: all, or in a sparse mixture those of the point estimate and frequent ones."""
     if not contents.is_open:
         return np.arange(contents.n_clusters)
     used = (masses_of(contents.tree).sum(2) > 0).mean(0)
@@ -121,8 +119,10 @@ def cluster_table(contents):
 
 
 def centre_table(contents):
-    """Head and rows: the clusters' means of the features, and shares of the levels, that set them most apart, with intervals,
-    the most telling first; None without."""
+    """Head and rows: clusters' means and shares of levels that separate them most, with intervals, the most telling first.
+
+    None without features.
+    """
     centers = variable(contents.tree, "posterior", "centers")
     if centers is None or not contents.features or centers.sizes.get("feature") != len(contents.features):
         return None
@@ -133,13 +133,13 @@ def centre_table(contents):
 
 
 def _telling(contents):
-    """Up to `SHOWN_FEATURES` lines, those whose share of variance between clusters is largest."""
+    """Up to `SHOWN_FEATURES` lines with the largest share of variance between clusters."""
     order = telling_order(tree_profile(contents.tree), SHOWN_FEATURES)
     return [contents.lines[at] for at in order if at < len(contents.lines)]  # groups come after features
 
 
 def uncertain_table(contents):
-    """Head and rows: the observations of largest misclassification probability; no rows where nobody is uncertain."""
+    """Head and rows: the rows of largest misclassification probability; no rows if none is uncertain."""
     worst = np.argsort(-contents.doubt, kind="stable")[:SHOWN_ROWS]
     worst = worst[contents.doubt[worst] > 0]
     columns = {
@@ -173,7 +173,7 @@ def _unused(name, columns):
 
 
 def _runners_up(contents, rows):
-    """The cluster where each of the rows is in most draws but its own, with its share of draws."""
+    """The cluster that has each of the rows in most draws, except its own, with its share of draws."""
     labels = flat_labels(contents.tree).columns(rows)
     _, other, times = runners_up(labels, contents.cluster[rows], contents.n_clusters)
     shares = times / len(labels)
@@ -181,7 +181,7 @@ def _runners_up(contents, rows):
 
 
 def mode_table(contents):
-    """Head and rows: the modes, best first, with what is known of their mass; no rows where there is one mode."""
+    """Head and rows: the modes, best first, with their masses as far as known; no rows with a single mode."""
     found = modes(contents.tree)
     head = ["mode", "log mass", "interval", "starts", "chains", "loss", "balance", "sizes", "bits from the best"]
     if len(found) == 1:
@@ -198,7 +198,7 @@ def mode_table(contents):
 
 
 def _bounds(low, high):
-    """An interval of which either end may not be known."""
+    """An interval with ends that may be unknown."""
     if np.isinf(low):
         return "not known" if np.isinf(high) else f"at most {number(high)}"
     return f"at least {number(low)}" if np.isinf(high) else f"[{number(low)}, {number(high)}]"
@@ -229,8 +229,10 @@ def means_of(contents, centers, line):
 
 
 def intervals(values):
-    """Texts of the mean and 89% interval of each column of `values` (draws, columns), with one number of decimals; empty
-    clusters do not count."""
+    """Texts of the mean and 89% interval of each column of `values` (draws, columns), with equal decimals.
+
+    Empty clusters do not count.
+    """
     known = [column[np.isfinite(column)] for column in values.T]
     figures = [(float(part.mean()), *np.quantile(part, _INTERVAL).tolist()) if part.size else None for part in known]
     widths = [three[2] - three[1] for three in figures if three is not None and three[2] > three[1]]
@@ -248,7 +250,7 @@ def _rounded(figures, decimals):
 
 
 def fairlet_text(contents):
-    """How many fairlets there are and whom each holds; None where the method has none that are balanced."""
+    """The number of fairlets and their members by group; None if the method has no balanced fairlets."""
     held = fairlet_capacities(contents.tree)
     if held is None:
         return None
@@ -259,7 +261,7 @@ def fairlet_text(contents):
 
 
 def matched_text(contents):
-    """How surely rows keep their partners, in two sentences; None where draws keep no fairlets."""
+    """How surely rows keep their partners, in two sentences; None if draws keep no fairlets."""
     if not holds_fairlets(contents.tree):
         return None
     table = fairlet_summary(contents.tree)
@@ -279,7 +281,7 @@ def number(value):
 
 
 def alike(values, unknown="none"):
-    """A column of numbers as texts with one number of decimals: three digits of the largest, none where all are whole."""
+    """A column of numbers as texts with equal decimals: three digits of the largest, none if all are whole."""
     values = np.asarray(values, np.float64)
     known = np.abs(values[np.isfinite(values)])
     whole = known.size == 0 or (known == np.round(known)).all()

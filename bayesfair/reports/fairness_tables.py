@@ -1,4 +1,4 @@
-"""What the page says of fairness beside the clusters' shares: doubt by group, individual distances, what fairness costs."""
+"""The page's tables of fairness beside the clusters' shares: doubt by group, individual distances, the cost of fairness."""
 
 import numpy as np
 
@@ -11,12 +11,12 @@ from bayesfair.posterior.schema import flat_labels
 from bayesfair.reports.contents import SHOWN_GROUPS, alike, intervals
 
 NAMES = {"rms_distance": "root mean square", "max_distance": "largest", "distance_variance": "variance of squares"}
-MOST_ROWS = 200_000  # for k-means on the side
+MOST_ROWS = 200_000  # rows for the comparison with k-means
 STARTS = 5
 
 
 def doubt_by_group(contents):
-    """Head and rows: how many rows of every group are in doubt, and the share that a draw has elsewhere, with intervals.
+    """Head and rows: the number of rows of every group in doubt, and the share that a draw has elsewhere, with intervals.
 
     None without groups.
     """
@@ -40,7 +40,7 @@ def doubt_by_group(contents):
 
 
 def distance_table(contents):
-    """Head and rows: how far rows are from the mean of their cluster in the point estimate; None without plain numbers."""
+    """Head and rows: distances of rows from the mean of their cluster in the point estimate; None without plain numbers."""
     return as_table(distance_report(contents.X, contents.cluster, overall=True)) if _has_numbers(contents) else None
 
 
@@ -52,7 +52,7 @@ def as_table(distances):
 
 
 def cost_of_fairness(contents):
-    """What the clusters shown cost beside k-means without fairness, in sentences; None where costs are no sums of squares."""
+    """The cost of the clusters shown, beside k-means without fairness, in sentences; None if costs are no sums of squares."""
     loss = settings_of(contents.tree).get("parameters", {}).get("loss", "kmeans")
     groups, X = contents.groups, contents.X
     if groups is None or loss != "kmeans" or contents.weight is not None or not _has_numbers(contents):
@@ -75,7 +75,7 @@ def cost_of_fairness(contents):
 
 
 def _has_numbers(contents):
-    """Whether distances between rows are what they seem: features, none of which stands for a category."""
+    """Are distances between rows meaningful: are there features, none of which stands for a category?"""
     return (
         contents.X is not None and not any(line.is_share for line in contents.lines) and np.isfinite(contents.X).all()
     )

@@ -196,7 +196,7 @@ _POINT_ESTIMATES = {
 
 
 def _scalars(contents):
-    """Head and rows: the scalars on which convergence is read."""
+    """Head and rows: the scalars that show convergence."""
     rows = of_all_chains(scalar_table(contents.tree)).iterrows()
     head = ["scalar", "mean", "89% interval", "R-hat", "ESS bulk", "ESS tail", "reading"]
     return head, [(name.replace("_", " "), *_diagnostic_cells(row)) for name, row in rows]
@@ -210,7 +210,7 @@ def _diagnostic_cells(row):
 
 
 def _provenance(contents):
-    """Pairs of a term and a text: where the figures of the page come from."""
+    """Pairs of a term and a text: the source of the page's figures."""
     attrs, settings = contents.tree.attrs, settings_of(contents.tree)
     pairs = list(settings.get("provenance", {}).items())
     pairs += [("Estimator", settings["estimator"])] if "estimator" in settings else []

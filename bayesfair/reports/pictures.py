@@ -1,4 +1,4 @@
-"""The pictures of `bayesfair.plots` as PNG bytes, drawn on figures of their own: open figures and styles are left alone."""
+"""The pictures of `bayesfair.plots` as PNG bytes, drawn on figures of their own: open figures and styles stay unchanged."""
 
 import io
 import warnings
@@ -28,7 +28,7 @@ SAMPLE = 1_000
 
 
 class Picture(NamedTuple):
-    """`png`: the bytes. `alt`: what it shows, for those who cannot see. `caption`: how to read it, and what it leaves out."""
+    """`png`: the bytes. `alt`: a text for readers who cannot see the picture. `caption`: how to read it, and what it omits."""
 
     png: bytes
     alt: str
@@ -61,7 +61,7 @@ def draw_uncertainty(contents) -> Picture | None:
 
 
 def draw_traits(contents) -> Picture | None:
-    """What the clusters are, feature by feature; None without features."""
+    """The traits of clusters, feature by feature; None without features."""
     if contents.X is None:
         return None
     lines = min(len(contents.lines), SHOWN_FEATURES) + (0 if contents.groups is None else len(contents.groups.names))
@@ -73,7 +73,7 @@ def draw_traits(contents) -> Picture | None:
 
 
 def draw_profile(contents) -> Picture:
-    """Misclassification probabilities, the most uncertain observation first."""
+    """Misclassification probabilities, the most uncertain row first."""
     legend = contents.n_clusters <= MOST_CLUSTERS
     tree = contents.tree
     png, missing = _render(contents, lambda ax: _without_legend(uncertainty_profile(tree, ax), legend), 0.45 * WIDTH)
@@ -85,7 +85,7 @@ def draw_profile(contents) -> Picture:
 
 
 def draw_co_clustering(contents) -> Picture:
-    """Who is together with whom; a random sample of the observations where there are many."""
+    """Co-clustering probabilities; a random sample of the rows if there are many."""
     total, tree = len(contents.cluster), contents.tree
     remarks = f" A random sample of {SAMPLE:,} of the {total:,} rows." if total > SAMPLE else ""
     png, missing = _render(contents, lambda ax: co_clustering(tree, sample=min(total, SAMPLE), ax=ax), 0.8 * WIDTH)
@@ -101,7 +101,7 @@ def draw_co_clustering(contents) -> Picture:
 
 
 def draw_fairlets(contents) -> Picture | None:
-    """Who is matched with whom; None without features, or where draws keep no fairlets."""
+    """Who is matched with whom; None without features, or if draws keep no fairlets."""
     if contents.X is None or not holds_fairlets(contents.tree):
         return None
     png, missing = _render(contents, lambda ax: fairlets(contents.tree, ax=ax), 0.62 * WIDTH)
@@ -111,7 +111,7 @@ def draw_fairlets(contents) -> Picture | None:
 
 
 def draw_modes(contents) -> Picture | None:
-    """The masses of the modes and their clusterings; None without features, or where there is one mode."""
+    """The masses of the modes and their clusterings; None without features, or with a single mode."""
     num_modes = modes_of(contents.tree).sizes["mode"]
     if contents.X is None or num_modes == 1:
         return None
@@ -123,12 +123,12 @@ def draw_modes(contents) -> Picture | None:
 
     png, missing = _render(contents, draw, WIDTH * height_of_modes(num_modes))
     alt = f"Log masses of {num_modes} modes against their loss, and scatter plots of up to six of their clusterings."
-    caption = "Below: clusters in the same colours; large marks are rows that are elsewhere than in the best mode."
+    caption = "Below: clusters in the same colours; large marks are rows in another cluster than in the best mode."
     return Picture(png, alt, f"{caption}{missing}")
 
 
 def draw_trace(contents) -> Picture | None:
-    """The traces of the scalars on which the chains agree least; None where nothing moved."""
+    """The traces of the scalars on which the chains agree least; None if nothing moved."""
     names = worst_first(scalar_table(contents.tree)).index[:TRACES].tolist()
     if not names:
         return None
@@ -151,7 +151,7 @@ def draw_trace(contents) -> Picture | None:
 
 
 def _render(contents, draw, height):
-    """The PNG bytes of what `draw` does to axes, and a remark where the font lacks letters of the names."""
+    """The PNG bytes of `draw` applied to axes, and a remark if the font lacks letters of the names."""
     from matplotlib import style
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -164,7 +164,7 @@ def _render(contents, draw, height):
         draw(figure.subplots())
         _shorten(figure, contents)
         figure.savefig(file, format="png", dpi=DPI)
-        figure.clear()  # now: points of a million rows would stay until cycles are collected
+        figure.clear()  # now: a million points would stay until the garbage collection
     glyphs = [warning for warning in caught if "missing from" in str(warning.message)]
     for warning in caught:
         if warning not in glyphs:
@@ -179,7 +179,7 @@ def _without_legend(ax, keep):
 
 
 def _shorten(figure, contents):
-    """Cut long names of groups and features in a figure to what fits."""
+    """Cut long names of groups and features in a figure to fit."""
     from matplotlib.text import Text
 
     groups = () if contents.groups is None else contents.groups.names
@@ -192,7 +192,7 @@ def _shorten(figure, contents):
 def _cut(names):
     """Names of at most `LONGEST_NAME` letters.
 
-    Of long ones the beginning or, where it does not tell them apart, beginning and end, or their places, from 1, before the
+    Of a long name its beginning; if that is not unique, its beginning and end, or its position, from 1, and its
     beginning.
     """
     for tail in (0, LONGEST_NAME // 2):
@@ -203,7 +203,7 @@ def _cut(names):
 
 
 def _without_middle(name, tail):
-    """A name of which only the last `tail` letters and as many of the first as fit are left, if it is too long."""
+    """A name that is too long, reduced to its last `tail` letters and as many of the first as fit."""
     if len(name) <= LONGEST_NAME:
         return name
     return f"{name[: LONGEST_NAME - 3 - tail]}...{name[len(name) - tail :]}"

@@ -1,4 +1,4 @@
-"""Pages from templates: one self-contained file each, in which every value is escaped."""
+"""Pages from templates: one self-contained file each, with every value escaped."""
 
 import os
 from math import ceil
@@ -10,16 +10,16 @@ from bayesfair._percent import percent
 
 
 def page_place(path) -> Path:
-    """`path`, found fit for a page to be written there."""
+    """`path`, if a page can be written there."""
     path = Path(path)
     if path.suffix.lower() not in (".html", ".htm"):
-        remedy = "Name the file report.html; the saved run itself must not be overwritten."
+        remedy = "Name the file report.html. The saved run must not be overwritten."
         raise ValueError(message("path", "end in .html", repr(os.fspath(path)), remedy))
     return check_destination(path)
 
 
 def write_page(path, template, **filled) -> Path:
-    """Write the page that a template makes of what it is `filled` with; its path."""
+    """Write the page that a template makes from the values `filled`; return its path."""
     page = _environment().get_template(template).render(**filled)
     write_whole([page.encode("utf-8", errors="replace")], path)
     return path
@@ -37,13 +37,13 @@ def _environment():
 
 
 def side_by_side(table, columns):
-    """A table as several of at most so many `columns` beside the first: pairs of a head and of rows (name, the other cells).
+    """A table as several with at most `columns` columns beside the first: pairs of a head and of rows (name, the other cells).
 
-    The cells of the first column name the rows. Each has as many columns as may be; a table without columns stays one.
+    The cells of the first column name the rows. The tables are as wide as possible; a table without columns stays one.
     """
     head, rows = table
     total = max(len(head) - 1, 1)
-    width = ceil(total / ceil(total / columns))  # of 7 columns 4 and 3 where 6 may stand, not one by itself
+    width = ceil(total / ceil(total / columns))  # splits 7 columns into 4 and 3 where 6 fit, not 6 and 1
     parts = [slice(first, first + width) for first in range(1, 1 + total, width)]
     return [([head[0], *head[part]], [(row[0], row[part]) for row in rows]) for part in parts]
 
@@ -53,7 +53,7 @@ def counted(total, thing):
 
 
 def versions():
-    """Of the libraries that make pages, pairs of a name and a version."""
+    """Pairs of a name and a version for the libraries that make pages."""
     from importlib.metadata import version
 
     return [(name, version(name)) for name in ("arviz-stats", "matplotlib", "numpy", "xarray")]

@@ -1,4 +1,4 @@
-"""What the clusters are, as the page says it: in words for each cluster, then as a table."""
+"""The traits of clusters on the page: in words for each cluster, then as a table."""
 
 from itertools import islice
 
@@ -17,13 +17,13 @@ from bayesfair.posterior.cluster_profiles import (
 from bayesfair.posterior.saved import settings_of
 from bayesfair.reports.contents import SHOWN_FEATURES, SHOWN_GROUPS
 
-SHOWN_TRAITS = 3  # of a cluster in words
-FAR = 0.25  # standard deviations from everyone, from which on a difference is told
-STANDARDISED = 1e-6  # how near means and standard deviations of 0 and 1 are then
+SHOWN_TRAITS = 3  # traits of a cluster in words
+FAR = 0.25  # standard deviations from everyone above which a difference is named
+STANDARDISED = 1e-6  # tolerance for means of 0 and standard deviations of 1
 
 
 def cluster_traits(contents):
-    """Pairs of a cluster and its size, and of the features in which it differs most from everyone; None without features."""
+    """Pairs of a cluster with its size, and the features in which it differs most from everyone; None without features."""
     if not contents.features:
         return None
     table = tree_profile(contents.tree)
@@ -63,9 +63,9 @@ def trait_table(contents):
 
 
 def units_in_words(contents):
-    """In which units the features are told, where that is a question; "" where they are those of the table."""
+    """The units of the features, if that is a question; "" if they are those of the table."""
     if units_of(settings_of(contents.tree)):
-        return "Features are told in their own units; distances between rows were those of the scaled table."
+        return "Features are in their own units; distances between rows were those of the scaled table."
     if not contents.features:
         return ""
     table = tree_profile(contents.tree)

@@ -216,7 +216,7 @@ def test_draws_that_are_stored_as_they_are_made_are_those_that_are_saved(fit, ta
     assert [is_stored(tree) for tree in trees] == [False, True]
     assert trees[0]["posterior"].equals(trees[1]["posterior"])
     assert fit(table, stored) == 2
-    assert "`--out` must name a file that is not there yet" in capsys.readouterr().err
+    assert "`--out` must name a file that does not exist yet" in capsys.readouterr().err
     assert main(["resume", str(stored), "--num-draws", "3"]) == 0
     assert bf.posterior.read_tree(stored)["posterior"].sizes["draw"] == 8 + 3
 

@@ -46,7 +46,7 @@ def no_sampling(monkeypatch):
         ("file/deeper/run.nc", "(Not a directory)"),
         ("people.csv", "which is read"),
         ("hard.csv", "which is read"),
-        ("there.nc", "must name a file that is not there yet"),
+        ("there.nc", "must name a file that does not exist yet"),
     ],
 )
 def test_fit_refuses_a_wrong_place_before_sampling(fit, no_sampling, table, tmp_path, capsys, out, text):
@@ -391,7 +391,7 @@ def test_a_bug_shows_its_traceback_and_asks_to_be_reported(capsys, command):
 @pytest.mark.parametrize(
     ("command", "status", "text"),
     [
-        (lambda: bf.fairness.encode_groups([]), 2, "`--sensitive` must hold at least one observation"),
+        (lambda: bf.fairness.encode_groups([]), 2, "`--sensitive` must hold at least one row"),
         (unable(MemoryError("Unable to allocate 3 TiB")), 1, "out of memory. Ask for fewer draws"),
         (unable(RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes.")), 1, "out of memory"),
         (unable(PermissionError(errno.EACCES, "Permission denied", "x.png")), 1, "'x.png': Permission denied"),

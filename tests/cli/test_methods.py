@@ -198,7 +198,7 @@ def test_options_of_other_methods_are_refused(table, tmp_path, capsys, options, 
     [
         ("people.csv", "gibbs", "bayesfair memberships run.nc --out people.csv writes the table then"),
         ("run.nc", "fairlet-kmeans", "`--out` must end in .csv or .parquet"),
-        ("run.zarr", "bayesian-mixture", "`--out` must come with --method gibbs where it ends in .zarr"),
+        ("run.zarr", "bayesian-mixture", "`--out` must come with --method gibbs if it ends in .zarr"),
     ],
 )
 def test_the_ending_says_what_the_method_leaves(table, tmp_path, capsys, out, method, told):

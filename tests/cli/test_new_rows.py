@@ -95,7 +95,7 @@ def test_numbers_of_clusters_can_be_typed(text, numbers):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"), [("4-2", "be a range that rises"), ("2,2", "give each name once"), ("two", "be an integer")]
+    ("text", "told"), [("4-2", "be an increasing range"), ("2,2", "give each name once"), ("two", "be an integer")]
 )
 def test_other_numbers_are_refused(text, told, capsys):
     assert main(["compare", "t.csv", "--sensitive", "s", "--n-clusters", text]) == 2

@@ -21,7 +21,7 @@ def toy(counts, index=None):
 
 def test_repr_says_what_is_inside():
     assert repr(toy({"b": 2, "a": 1000})) == (
-        "Dataset toy: 1,002 observations, 1 features\n  features   x\n  sensitive  g: a 1,000; b 2\n  target     y"
+        "Dataset toy: 1,002 rows, 1 features\n  features   x\n  sensitive  g: a 1,000; b 2\n  target     y"
     )
     sensitive = pd.DataFrame({"sex": ["F", "M", "F"], "race": ["a", "b", "a"]})
     wide = repr(Dataset("wide", pd.DataFrame(np.zeros((3, 12))), sensitive, None, ""))

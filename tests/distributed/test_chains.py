@@ -80,7 +80,7 @@ def test_meshes_that_do_not_fit_are_refused():
     data = bf.datasets.make_vfc_synthetic()
     with pytest.raises(TypeError, match="`mesh` must be None or a mesh"):
         bf.GibbsFairClustering(2, mesh=2).fit(data.features, sensitive_features=data.sensitive)
-    with pytest.raises(ValueError, match="`rows` must be given where chains is not"):
+    with pytest.raises(ValueError, match="`rows` must be given if chains is not"):
         bf.distributed.mesh()
     with pytest.raises(ValueError, match="got 2 x 1"):
         bf.distributed.mesh(chains=2, rows=1)
@@ -111,7 +111,7 @@ def test_runs_of_earlier_versions_whose_rows_were_shared_are_refused(tmp_path):
             tree[STATE]["fairlet_loss"] = 1.0
         bf.posterior.write_tree(tree, path)
         assert bf.posterior.read_tree(path)["posterior"].sizes["draw"] == 30
-        with pytest.raises(ValueError, match=r"be a run whose process had all rows.*earlier version made with mesh"):
+        with pytest.raises(ValueError, match=r"be a run of one process with all rows.*earlier version made with mesh"):
             bf.GibbsFairClustering.load(path)
 
 

@@ -152,5 +152,5 @@ def test_one_process_deals_itself_all_rows_in_any_order():
 )
 def test_what_cannot_be_shared_is_refused(engine, name):
     data = bf.datasets.make_vfc_synthetic()
-    with pytest.raises(ValueError, match=f"`{name}` must be left out where"):
+    with pytest.raises(ValueError, match=f"`{name}` must be left out if"):
         engine.set_params(mesh=bf.distributed.mesh(rows=1)).fit(data.features, sensitive_features=data.sensitive)

@@ -267,9 +267,9 @@ def test_a_round_is_its_steps_one_by_one(X, parameters):
     ("change", "match"),
     [
         (lambda X: 1e-300 * X, "variance is above min_eigenvalue, 0.001, got at most 0, in column"),
-        (lambda X: 1e20 * X, r"near \[0, 1\], where the random starts are, got .* Scale the columns .*MinMaxScaler"),
-        (lambda X: X + 1e8, r"near \[0, 1\], where the random starts are, got a mean of 1e\+08"),
-        (lambda X: np.where(np.arange(N)[:, None] == 3, 1e10, X), "differences that float32 can tell"),
+        (lambda X: 1e20 * X, r"near \[0, 1\], like the random starts, got .* Scale the columns .*MinMaxScaler"),
+        (lambda X: X + 1e8, r"near \[0, 1\], like the random starts, got a mean of 1e\+08"),
+        (lambda X: np.where(np.arange(N)[:, None] == 3, 1e10, X), "differences that float32 can resolve"),
     ],
 )
 def test_columns_that_the_start_cannot_tell_apart_are_refused(X, change, match):
@@ -285,7 +285,7 @@ def test_columns_that_follow_from_others_in_large_units_keep_covariances_above_z
     a += 6 * (np.arange(300) % 2)
     X = 100 * np.stack([a, 2 * a, b, a + b], 1)
     est = BigLearnMixture(2, random_state=0, max_iter=60)
-    with pytest.warns(UserWarning, match="beside which all starts are alike"):
+    with pytest.warns(UserWarning, match="all starts are practically the same"):
         est.fit(X, sensitive_features=np.arange(300) // 2 % 2)
     assert np.isfinite(est.objective_trace_).all()
     assert np.linalg.eigvalsh(est.covariances_).min() > 0

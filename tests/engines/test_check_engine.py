@@ -79,7 +79,7 @@ BUGS = {
     Rising: "objective never gets worse: the objective gets worse at iterations",
     ByPosition: "order of rows: labels depend on the order of rows",
     Unfair: "groups: sensitive_features are ignored",
-    SecretlyFair: "groups: uses_groups is false, but",
+    SecretlyFair: "groups: uses_groups is False, but",
     Unseeded: "repeatable: two fits with one random_state differ",
     Recompiled: r"compiles once: .* compiles \['jit\(_chunk\)'\] again",
     Meddling: "fitted attributes: fit changed the table",

@@ -331,7 +331,7 @@ def test_rows_without_a_density_are_refused(data):
     far = data[0][:3].copy()
     far[1, 0] = 1e25
     for told in (est.predict, est.predict_proba, est.score_samples):
-        with pytest.raises(ValueError, match=r"`X` must be near the rows of the fit, got row 1, so far off"):
+        with pytest.raises(ValueError, match=r"`X` must be near the rows of the fit, got row 1, so far away"):
             told(far)
 
 
@@ -378,7 +378,7 @@ def test_rows_that_repeat_are_no_fewer_components(monkeypatch):
 def test_a_group_missing_from_the_sub_sample_is_an_error(data):
     X, group = data
     group = np.where(np.arange(600) == 7, "alone", group)
-    with pytest.raises(ValueError, match="leave somebody of every group, got none of"):
+    with pytest.raises(ValueError, match="keep members of every group, got no row of"):
         fit((X, group), subsample=10)
 
 
@@ -454,7 +454,7 @@ def test_ctrl_c_ends_the_fit_whatever_was_still_to_come(data, monkeypatch, block
 def test_a_warning_names_what_was_missed_alone(data):
     """Of max_gap and min_share, neither of which was given."""
     told = {
-        0.05: r"gap_ is 0.0500 and hard_gap_ 0.0500, where max_gap is 0.01 by default.* reached: max_gap=0.053",
+        0.05: r"gap_ is 0.0500 and hard_gap_ 0.0500, above max_gap, 0.01 by default.* reached: max_gap=0.053",
         0.0: r"the smallest cluster holds 33.33% of the rows.* or allow small clusters: min_share=0",
     }
     est = fit((np.repeat([[0.0], [9.0], [20.0]], 200, 0) + data[0][:, :1] / 9, np.resize(["a", "b"], 600)), n_init=1)

@@ -66,7 +66,7 @@ def test_more_clusters_than_distinct_fairlets_are_refused():
     with pytest.raises(ValueError, match="There are 30 fairlets"):
         FairletKMeans(31).fit(X, sensitive_features=group)
     X = np.repeat([[0.0, 0.0], [1.0, 1.0]], 20, axis=0)
-    with pytest.raises(ValueError, match="fairlets whose centres differ, 2, got 3"):
+    with pytest.raises(ValueError, match="distinct fairlet centres, 2, got 3"):
         FairletKMeans(3).fit(X, sensitive_features=np.arange(40) % 2)
 
 

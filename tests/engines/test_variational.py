@@ -288,7 +288,7 @@ def test_a_cluster_without_a_group_is_said(data):
     X, group = data[0].copy(), data[1].copy()
     X[:10] += 50
     group[:10] = "a"
-    with pytest.warns(UserWarning, match=r"infinite and the balance 0, because cluster \d has nobody of 'b'"):
+    with pytest.warns(UserWarning, match=r"infinite and the balance 0, because cluster \d has no row of 'b'"):
         est = fit((X, group), fairness_weight=0.0)
     assert est.fairness_error_ == np.inf
     assert est.converged_  # without a weight the error is no part of E

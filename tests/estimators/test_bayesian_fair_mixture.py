@@ -266,7 +266,7 @@ BAD = [
     ({"prior": Prior(weight=0.0)}, {}, "`prior.weight` must be a finite number above zero"),
     ({"prior": Prior(weight=(1.0, -2.0))}, {}, "`prior.weight` must be a finite number above zero"),
     ({"prior": Prior(weight=(1.0, 2.0, 3.0))}, {}, "a pair"),
-    ({"prior": Prior(weight=0.01), "inference": "svi"}, {}, "at least 1 where inference is 'svi'"),
+    ({"prior": Prior(weight=0.01), "inference": "svi"}, {}, "at least 1 if inference is 'svi'"),
 ]
 
 

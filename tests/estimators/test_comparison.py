@@ -149,8 +149,8 @@ def test_without_groups_and_numbers_the_columns_are_absent():
 
 BAD = [
     (bf.FairletKMeans(), {"n_clusters": 4}, "be several numbers"),
-    (bf.FairletKMeans(), {"n_clusters": []}, "name every number once"),
-    (bf.FairletKMeans(), {"n_clusters": [2, 3, 2]}, "name every number once"),
+    (bf.FairletKMeans(), {"n_clusters": []}, "contain every number once"),
+    (bf.FairletKMeans(), {"n_clusters": [2, 3, 2]}, "contain every number once"),
     (bf.FairletKMeans(), {"n_clusters": [0, 1]}, "at least 1"),
     (bf.FairletKMeans(), {"n_clusters": [2.5]}, "be an integer"),
     (bf.FairletKMeans(), {"n_clusters": range(2, 62)}, "There are 60 fairlets: ask for fewer"),

@@ -177,5 +177,5 @@ def test_the_room_they_take_is_told_beforehand(monkeypatch, data, tmp_path):
     monkeypatch.setattr(memory, "_LARGE", 0)
     monkeypatch.setattr(memory, "free_memory", lambda: 100_000.0)
     fit(data)
-    with pytest.raises(ValueError, match="room in the memory"):
+    with pytest.raises(ValueError, match="that the memory has free"):
         fit(data, keep_fairlets=True, num_draws=700)

@@ -64,7 +64,7 @@ def test_every_draw_keeps_bounds_on_sizes_too(people, sized):
     assert len(np.unique(sizes)) > 3
     assert guarantee(sized.posterior_).endswith("Every cluster of every draw has at least 27 and at most 33 rows.")
     assert balance_kept(sized.posterior_).satisfied(masses).all()
-    assert guarantee(sized.posterior_.isel(obs=slice(40))).startswith("These rows are not those of the run")
+    assert guarantee(sized.posterior_.isel(obs=slice(40))).startswith("These are not the run's rows")
 
 
 def test_every_draw_is_balanced_to_within_one_person(people, exact):

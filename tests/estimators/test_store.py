@@ -148,7 +148,7 @@ def test_what_is_there_at_any_moment_lacks_no_finished_chunk_and_no_bit(data, wh
         if step == "_delete_chunks":
             same_tree(tree, whole)
             continue
-        assert (tree.attrs["unfinished"], tree["posterior"].sizes["draw"]) == (f"{done} of 40 draws a chain", done)
+        assert (tree.attrs["unfinished"], tree["posterior"].sizes["draw"]) == (f"{done} of 40 draws per chain", done)
         with xr.open_datatree(copy, engine="zarr") as theirs:
             assert theirs.attrs["draws"] == done
             for made in (tree, theirs):
@@ -163,7 +163,7 @@ def test_a_run_that_is_not_finished_is_a_tree_like_any_other(data, whole, tmp_pa
     """All its draws are there, so that every summary is that of the finished one."""
     unfinished(data, tmp_path / "run.zarr", monkeypatch)
     tree = read_tree(tmp_path / "run.zarr")
-    assert tree.attrs.pop("unfinished") == "40 of 40 draws a chain"
+    assert tree.attrs.pop("unfinished") == "40 of 40 draws per chain"
     assert is_stored(tree)
     for summary in (bf.posterior.summary, bf.posterior.modes, bf.posterior.co_clustering):
         np.testing.assert_array_equal(summary(tree), summary(whole))
@@ -200,7 +200,7 @@ def test_a_store_that_is_there_is_refused_and_left_alone(data, tmp_path):
     store = tmp_path / "run.zarr"
     store.write_text("precious")
     with pytest.raises(
-        FileExistsError, match=r"`store` must name a folder that is not there yet.*load\(path\)\.resume\(\)"
+        FileExistsError, match=r"`store` must name a folder that does not exist yet.*load\(path\)\.resume\(\)"
     ):
         fit(data, store)
     assert store.read_text() == "precious"
@@ -232,7 +232,7 @@ def test_a_full_disk_is_told_and_the_run_goes_on_from_what_it_holds(data, whole,
         patched.setattr(LocalStore, "set", put)
         with pytest.raises(OSError, match=r"No space.*it holds 40 draws.*resume\(\)"):
             GibbsFairClustering.load(store).resume()  # its draws are made, and are there
-    assert read_tree(store).attrs["unfinished"] == "40 of 40 draws a chain"
+    assert read_tree(store).attrs["unfinished"] == "40 of 40 draws per chain"
     same_tree(GibbsFairClustering.load(store).resume().posterior_, whole)
 
 
@@ -264,7 +264,7 @@ def test_a_finished_scalar_is_never_narrowed_in_silence(data, tmp_path):
 def test_a_stored_run_does_not_go_on_with_another_table(data, tmp_path):
     est = fit(data, tmp_path / "run.zarr")
     est.posterior_["observed_data"]["X"].values[0] += 1.0
-    with pytest.raises(ValueError, match="`X` must be as it was in the fit"):
+    with pytest.raises(ValueError, match="`X` must be unchanged since the fit"):
         est.resume(2)
 
 
@@ -278,7 +278,7 @@ def test_two_processes_do_not_write_to_one_run(data, tmp_path, monkeypatch):
         one.resume()
     writing.close()
     one.resume()
-    with pytest.raises(ValueError, match=r"`store` must be as it was when it was read.*Load it again"):
+    with pytest.raises(ValueError, match=r"`store` must be unchanged since it was read.*Load it again"):
         two.resume()
     with pytest.raises(ValueError, match=r"written to since it was read.*Load it again"):
         bf.posterior.summary(two.posterior_)
@@ -288,7 +288,7 @@ def test_two_processes_do_not_write_to_one_run(data, tmp_path, monkeypatch):
 def test_what_an_estimator_does_to_its_own_run_is_not_taken_for_anothers(data, tmp_path, monkeypatch):
     """Begun to be gone on with and interrupted before the first draws: the file has what the estimator has."""
     est, plain = fit(data, tmp_path / "run.zarr"), fit(data)
-    with pytest.raises(FileExistsError, match="`path` must name a folder that is not there yet"):
+    with pytest.raises(FileExistsError, match="`path` must name a folder that does not exist yet"):
         est.save(tmp_path / "run.zarr")
     same_tree(est.resume(3).posterior_, plain.resume(3).posterior_)
     with monkeypatch.context() as patched:
@@ -306,7 +306,7 @@ def test_a_resume_that_failed_after_draws_is_not_gone_on_with_from_before_them(d
         patched.setattr(stores.StoredRun, "finish", interrupted)
         with pytest.raises(KeyboardInterrupt):
             est.resume(5)
-    with pytest.raises(ValueError, match="Load it again: it was written to since"):
+    with pytest.raises(ValueError, match="Load it again"):
         est.resume(5)
     assert GibbsFairClustering.load(tmp_path / "run.zarr").resume().posterior_["posterior"].sizes["draw"] == 45
 
@@ -324,7 +324,7 @@ def test_a_file_that_appears_during_the_warm_up_is_left_alone(data, tmp_path, mo
 
     with monkeypatch.context() as patched:
         patched.setattr(module, "warm_up", meanwhile)
-        with pytest.raises(FileExistsError, match="`store` must name a folder that is not there yet"):
+        with pytest.raises(FileExistsError, match="`store` must name a folder that does not exist yet"):
             fit(data, store)
     assert [path.read_text() for path in tmp_path.iterdir()] == ["precious"]
 
@@ -341,7 +341,7 @@ def test_a_run_whose_folder_was_replaced_does_not_end_with_the_draws_of_another(
         other.rename(store)
 
     monkeypatch.setattr(module, "draw", then_replaced)
-    with pytest.raises(FileNotFoundError, match=r"`store` must stay where it is until the run is finished"):
+    with pytest.raises(FileNotFoundError, match=r"`store` must stay in its place until the run is finished"):
         fit(data, store)
     same_tree(read_tree(store).load(), whole)
 
@@ -370,12 +370,12 @@ def test_more_draws_than_there_is_room_for_are_refused_before_sampling(data, tmp
     monkeypatch.setattr(memory, "_LARGE", 0)
     monkeypatch.setattr(memory, "free_memory", lambda: 60_000.0)
     monkeypatch.setattr(module, "start_in_modes", lambda *_: pytest.fail("went on"))
-    with pytest.raises(ValueError, match=r"room in the memory, where 0\.1 MB are free, got 2 chains of 1,000 draws of "
+    with pytest.raises(ValueError, match=r"fit into the 0\.1 MB that the memory has free, got 2 chains of 1,000 draws of "
                        r"100 rows, which take 0\.6 MB\. Pass fit\(\.\.\., store='run\.zarr'\)"):  # fmt: skip
         fit(data, num_draws=1000)
     monkeypatch.setattr(memory, "free_memory", lambda: None)  # nobody knows
     monkeypatch.setattr(memory, "free_disk", lambda path: 100_000)
-    with pytest.raises(ValueError, match=r"disk of '.*run\.zarr', where 0\.1 MB are free, got .* which take 0\.4 MB"):
+    with pytest.raises(ValueError, match=r"that the disk of '.*run\.zarr' has free, got .* which take 0\.4 MB"):
         fit(data, tmp_path / "run.zarr", num_draws=1000)
 
 

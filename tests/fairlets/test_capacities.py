@@ -39,7 +39,7 @@ def test_groups_that_are_numbers_are_named_by_number_or_text():
         ((9, 8), "near the ratio of the groups F: 207, M: 235, in that order, got F: 9, M: 8. Name the groups"),
         ({"F": 8}, "one count for each of the groups F: 207, M: 235"),
         ({"F": 0, "M": 0}, "at least 0 and not all 0"),
-        ([[1, 1], [1, 2]], "use every observation of the groups F: 207, M: 235, got columns that sum to F: 2, M: 3"),
+        ([[1, 1], [1, 2]], "use every row of the groups F: 207, M: 235, got columns that sum to F: 2, M: 3"),
         (300, "The smallest group, 'F', has 207 members"),
     ],
 )

@@ -168,7 +168,9 @@ def test_what_is_told_of_a_gap_is_a_bound(cost, bound, less):
     rows = np.arange(4) // 2, np.ones((2, 2), np.int64)
     found = Decomposition(*rows, cost, bound, anchored=True)
     assert repr(found).endswith(f"; the best ones cost at most {less} less)")
-    assert describe_gap(found.gap, 1e-9) == f"the best ones cost at most {less} less, but for a risk of 1e-09"
+    assert (
+        describe_gap(found.gap, 1e-9) == f"the best ones cost at most {less} less, with a risk of 1e-09 of being wrong"
+    )
     assert (1 - float(less[:-1]) / 100) * cost <= bound * (1 + 1e-12)
     assert "not known" in repr(found._replace(lower_bound=0.0))
 

@@ -131,7 +131,7 @@ def test_the_loop_starts_from_margins_alone():
     np.testing.assert_array_equal(np.asarray(H).sum(0), [2, 1, 1, 1])
     assert not np.asarray(H)[np.eye(4, dtype=bool)].any()
     for H, margins in ((None, None), (np.eye(4), ([1] * 4, [1] * 4))):
-        with pytest.raises(ValueError, match="`margins` must be given where H is None, and only there"):
+        with pytest.raises(ValueError, match="`margins` must be given if and only if H is None"):
             rectangular_loop(jax.random.PRNGKey(0), H, weights, 50, margins=margins)
 
 

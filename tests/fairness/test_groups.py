@@ -121,14 +121,14 @@ MISSING = {
 
 @pytest.mark.parametrize("sensitive", MISSING.values(), ids=MISSING)
 def test_missing_group_values_are_refused_and_the_row_is_named(sensitive):
-    with pytest.raises(ValueError, match=r"`sensitive_features` must have a value for every .* at row 1 .*: 1\)"):
+    with pytest.raises(ValueError, match=r"`sensitive_features` must have a value in every .* at row 1 .*: 1\)"):
         encode_groups(sensitive)
 
 
 @pytest.mark.parametrize(
     ("sensitive", "error", "text"),
     [
-        ([], ValueError, "hold at least one observation"),
+        ([], ValueError, "hold at least one row"),
         (pd.DataFrame(index=[1, 2]), ValueError, "at least one row and one column"),
         (np.zeros((2, 2, 2)), ValueError, r"an array of shape \(2, 2, 2\)"),
         ("sex", TypeError, r"got 'sex'\. Pass the columns themselves"),
@@ -166,7 +166,7 @@ def test_small_groups_are_merged_until_every_group_is_large_enough(least, names,
 
 @pytest.mark.parametrize(
     ("least", "name", "text"),
-    [(101, "other", "leave at least two groups of 101 rows"), (3, "a", "not be the name of a group that stays")],
+    [(101, "other", "leave at least two groups of 101 rows"), (3, "a", "not be the name of a group that is kept")],
 )
 def test_merging_that_cannot_be_is_told(least, name, text):
     with pytest.raises(ValueError, match=text):

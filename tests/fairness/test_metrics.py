@@ -193,8 +193,8 @@ def test_target_by_name_does_not_depend_on_order():
     ("labels", "sensitive", "error", "text"),
     [
         ([0, 1], ["a"], ValueError, r"`labels` must have one entry per row of `sensitive` \(1\), got 2 entries"),
-        ([0], [], ValueError, "`sensitive` must hold at least one observation"),
-        ([0.0, np.nan], ["a", "b"], ValueError, "`labels` must have a value for every observation, got nan at row 1"),
+        ([0], [], ValueError, "`sensitive` must hold at least one row"),
+        ([0.0, np.nan], ["a", "b"], ValueError, "`labels` must have a value in every row, got nan at row 1"),
         (np.ones((1, 1, 1)), ["a"], ValueError, "soft assignments .* got 3 dimensions"),
         ([[0.5, 0.5], [0.5, 0.4]], ["a", "b"], ValueError, "row 1 that sums to 0.9 .*Normalise each row"),
         ([[0.5, 0.5], [1.5, -0.5]], ["a", "b"], ValueError, "smallest entry -0.5"),

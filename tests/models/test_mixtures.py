@@ -187,7 +187,7 @@ BAD = [
     ("no groups", lambda: density_of(X, None, fairness_weight=1.0), "`groups` must be given"),
     ("one group", lambda: density_of(X, np.zeros(40), fairness_weight=1.0), "at least two groups"),
     ("short groups", lambda: density_of(X, GROUPS[:5], fairness_weight=1.0), "one entry per row"),
-    ("missing group", lambda: density_of(X, [None, *GROUPS[1:]], fairness_weight=1.0), "a value for every observation"),
+    ("missing group", lambda: density_of(X, [None, *GROUPS[1:]], fairness_weight=1.0), "a value in every row"),
     ("NaN", lambda: density_of(np.where(X > 35, np.nan, X), GROUPS), "be finite"),
     ("far from zero", lambda: density_of(X + 1e7, GROUPS), "Subtract the columns' means"),
     ("covariance", lambda: density_of(X, GROUPS, covariance_type="round"), "`covariance_type` must be one of"),

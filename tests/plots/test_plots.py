@@ -64,7 +64,7 @@ def test_uncertainty_draws_every_point_once_and_numbers_the_clusters_in_their_mi
     given = plt.subplots()[1]
     assert bf.plots.uncertainty(tree, ax=given) is given
     assert bf.plots.uncertainty(tree, figsize=(3, 2)).figure.get_size_inches().tolist() == [3, 2]
-    with pytest.raises(ValueError, match="`figsize` must be left out where ax is given"):
+    with pytest.raises(ValueError, match="`figsize` must be left out if ax is given"):
         bf.plots.uncertainty(tree, ax=given, figsize=(3, 2))
 
 

@@ -110,7 +110,7 @@ def test_chains_that_stay_apart_have_modes_of_unknown_mass_in_the_order_of_their
     assert (table["upper"][1:] == INFINITE).all()
     np.testing.assert_allclose(occupancy(tree), [[0, 1, 0], [0, 0, 1], [0, 1, 0], [1, 0, 0]])
     assert modes_sentence(tree) == (
-        "3 modes in the draws; their masses are not known, so that pooled draws weigh them by where chains began. "
+        "3 modes in the draws; their masses are not known, so pooled draws weight them by where chains began. "
         "Chains stay in different ones: 1 in the best, 2 in the second, 1 in the third."
     )
 
@@ -263,8 +263,8 @@ def test_sentences(one):
 def test_chains_in_modes_whose_masses_are_not_known_are_told():
     tree = with_modes(tree_of(stay(0, 0, 1)), [BEST, SECOND], **others(NAN, masses="not known"))
     said = (
-        "2 modes from 32 starts; the mass of the second is not known (1 of 32 starts ended in the best one), so that pooled "
-        "draws weigh them by how often starts found them. Chains stay in different ones: 2 in the best, 1 in the second."
+        "2 modes from 32 starts; the mass of the second is not known (1 of 32 starts ended in the best one), so pooled "
+        "draws weight them by how often starts found them. Chains stay in different ones: 2 in the best, 1 in the second."
     )
     assert modes_sentence(tree) == summary(tree).attrs["modes"] == said
     verdict = judge(tree)

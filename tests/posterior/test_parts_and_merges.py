@@ -74,9 +74,9 @@ def by_hand(a, b):
 
 
 CUTS = [
-    ({"draw": slice(0, 20)}, "20 draws in each chain where the run had 40"),
-    ({"chain": [0]}, "1 chains where the run had 2"),
-    ({"obs": slice(0, 21)}, "21 rows where the run had 40"),
+    ({"draw": slice(0, 20)}, "20 draws in each chain instead of the run's 40"),
+    ({"chain": [0]}, "1 chains instead of the run's 2"),
+    ({"obs": slice(0, 21)}, "21 rows instead of the run's 40"),
     ({"obs": [1, 0, *range(2, 40)]}, "rows in another order"),
     ({"obs": [0] * 40}, "rows in another order, or under other names, than the run's"),
     ({"draw": slice(None, None, -1)}, "draws in each chain in another order"),
@@ -93,7 +93,7 @@ def test_a_part_of_a_run_is_neither_loaded_nor_gone_on_with(run, tmp_path):
             bf.GibbsFairClustering.load(path)
         est = copy.copy(run)
         est.posterior_ = part
-        with pytest.raises(ValueError, match=r"`posterior_` holds .* (where the run had|in another order)"):
+        with pytest.raises(ValueError, match=r"`posterior_` holds .* (instead of the run's|in another order)"):
             est.resume(2)
     summary(read_tree(path))
 
@@ -104,7 +104,7 @@ def test_a_part_of_a_mixtures_run_is_neither_loaded_nor_gone_on_with(mixture, tm
     est.posterior_ = est.posterior_.isel(draw=slice(0, 20), missing_dims="ignore")
     write_tree(est.posterior_, tmp_path / "part.nc")
     for attempt in (lambda: bf.BayesianFairMixture.load(tmp_path / "part.nc"), lambda: est.resume(2)):
-        with pytest.raises(ValueError, match="20 draws in each chain where the run had 40"):
+        with pytest.raises(ValueError, match="20 draws in each chain instead of the run's 40"):
             attempt()
 
 
@@ -129,7 +129,7 @@ def test_nothing_is_guaranteed_of_some_of_the_rows_or_of_rows_in_another_order(r
         assert "By construction" in guarantee(tree.isel(draw=slice(0, 20), missing_dims="ignore"))
         for rows in ([*range(21)], [0] * 40, [*range(39, -1, -1)]):
             part = tree.isel(obs=rows, missing_dims="ignore")
-            assert "not those of the run in its order: nothing is guaranteed of a part" in guarantee(part)
+            assert "not the run's rows in its order: nothing is guaranteed for a part" in guarantee(part)
     assert guarantee(part) == summary(part).attrs["guarantee"]
     assert len(salso_partition(labels.isel(obs=slice(0, 21), missing_dims="ignore"))) == 21
 

@@ -137,7 +137,7 @@ def test_bad_input_is_told(X):
         ((SEGMENT, SEX[:-1]), {}, "`sensitive_features` must have one entry per row"),
         ((SEGMENT, SEX, X[:-1]), {}, "`X` must have one entry per row of `labels`"),
         ((SEGMENT, SEX), {"level": 1}, "`level` must be between 0 and 1, got 1"),
-        (([None, *SEGMENT[1:]], SEX), {}, "`labels` must have a value for every observation"),
+        (([None, *SEGMENT[1:]], SEX), {}, "`labels` must have a value in every row"),
     ):
         with pytest.raises(ValueError, match=text):
             bf.audit(*arguments, **settings)

@@ -269,7 +269,7 @@ def test_chains_that_stand_still(make_tree):
     for node in ("posterior", "sample_stats"):
         for name, values in tree[node].data_vars.items():
             tree[node][name] = values.copy(data=np.broadcast_to(values.values[:1, :1], values.shape))
-    for apart, headline in ((0.0, "Nothing moved"), (1e-8, "Nothing moved"), (1.0, "do not agree")):
+    for apart, headline in ((0.0, "No scalar varies"), (1e-8, "No scalar varies"), (1.0, "do not agree")):
         still = tree.copy()
         lp = np.repeat(0.1 + apart * np.arange(2)[:, None], 40, axis=1)
         still["sample_stats"]["lp"] = tree["sample_stats"]["lp"].copy(data=lp)
@@ -443,7 +443,7 @@ def test_bad_input_gets_a_clear_error(make_tree, tmp_path):
     ("composition", "said"),
     [
         ("auto", "Group &#39;unknown&#39; has 2 of 120 rows"),
-        ({"F": 1, "M": 1, "unknown": 0}, "guarantees none of it: fairlets may go without a group"),
+        ({"F": 1, "M": 1, "unknown": 0}, "does not guarantee it: a fairlet may lack a group"),
     ],
 )
 def test_what_small_groups_do_is_said_on_the_page_and_in_the_shell(

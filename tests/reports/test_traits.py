@@ -34,4 +34,4 @@ def test_the_page_says_what_the_clusters_are_in_units_before_a_scaler(make_tree,
     assert f"f2 {rows[[row[0] for row in rows].index('f2')][4]} (everyone " in text
     page = bf.report(read.tree.tree, tmp_path / "page.html").read_text(encoding="utf-8")
     assert "<h2>What are these clusters?</h2>" in page
-    assert "Features are told in their own units" in page
+    assert "Features are in their own units" in page

@@ -1,1 +1,1 @@
-"""The moves that ship, one file each; what a move is stands in `bayesfair.gibbs.sweep`."""
+"""The moves of the package, one file each; `bayesfair.gibbs.sweep` defines what a move is."""

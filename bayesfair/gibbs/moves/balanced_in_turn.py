@@ -1,14 +1,14 @@
 """Moves of balanced labellings one after the other, each by its exact ratio: for any loss.
 
-`Counted` computes the loss's statistics and the counts once; the moves inside take observations out, ask the loss what
-putting them elsewhere would cost, and put them back. Who moves is drawn without looking at the labelling.
+`Counted` computes the loss's statistics and the counts once. The moves inside take rows out, ask the loss for the cost
+of other clusters, and put the rows back. Rows are drawn without looking at the labelling.
 
-* `Singles`: everybody (or some, in a row) drawn from the law given all the others, among the clusters in which the
+* `Singles`: rows, all or some consecutive ones, drawn from their law given all others, among the clusters in which the
   labelling stays balanced.
-* `SwapsOfPeople`: two of one group exchange clusters.
-* `BundlesOfPeople`: some of every group, who happen to share a cluster, move to another one.
-* `Excursions`: a few people in a row are sent anywhere, and the end of it is accepted or not. How many is geometric, so
-  that every balanced labelling can be reached from every other in one move: whatever the constraint, nothing is cut off.
+* `SwapsOfPeople`: two rows of one group exchange clusters.
+* `BundlesOfPeople`: some rows of every group, if they share a cluster, move together.
+* `Excursions`: a few rows in turn are sent anywhere, and the end is accepted or refused. Their number is geometric, so
+  that every balanced labelling can be reached from every other in one move, whatever the constraint.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from bayesfair.gibbs.sweep import in_turn
 
 @dataclass(frozen=True)
 class Counted:
-    """Runs moves with the loss's statistics at hand."""
+    """Runs moves with the loss's statistics available."""
 
     moves: tuple
 
@@ -37,21 +37,21 @@ class Counted:
 
 
 def take_out(target: HasLabels, state: CountedLabelling, i):
-    """The state without observation i, whose entry in `label` stays."""
+    """The state without row i, whose entry in `label` stays."""
     cluster, unit = state.label[i], target.unit(i)
     stats = target.loss.remove(state.stats, *unit, cluster)
     return state._replace(stats=stats, counts=state.counts.at[cluster, target.group[i]].add(-1))
 
 
 def put_in(target: HasLabels, state: CountedLabelling, i, cluster):
-    """The state with observation i, which is nowhere, in a cluster."""
+    """The state with row i, which was taken out, put into a cluster."""
     stats = target.loss.insert(state.stats, *target.unit(i), cluster)
     counts = state.counts.at[cluster, target.group[i]].add(1)
     return state._replace(label=state.label.at[i].set(cluster), stats=stats, counts=counts)
 
 
 def gain_of(target: HasLabels, state: CountedLabelling, people, clusters):
-    """What the loss gains where the people, who are nowhere, join the clusters."""
+    """The increase of the loss when the rows `people`, which were taken out, join the clusters."""
     total = jnp.zeros((), target.x.dtype)
     for j in range(people.shape[0]):
         total += target.loss.insertion(state.stats, *target.unit(people[j]), target.n_clusters)[clusters[j]]
@@ -61,7 +61,7 @@ def gain_of(target: HasLabels, state: CountedLabelling, people, clusters):
 
 @dataclass(frozen=True)
 class Singles:
-    """`times` people who follow each other in the table, from one drawn at random."""
+    """`times` consecutive rows of the table, the first one drawn at random."""
 
     times: int
 
@@ -84,7 +84,7 @@ class Singles:
 
 
 def single_law(target: HasLabels, state: CountedLabelling, i):
-    """(log of the law of observation i given the others, unnormalised, and the state without it)."""
+    """(log of the law of row i given the others, unnormalised; the state without it)."""
     old, group, n_clusters = state.label[i], target.group[i], target.n_clusters
     rest = take_out(target, state, i)
     balanced = target.constraint.satisfied
@@ -97,7 +97,7 @@ def single_law(target: HasLabels, state: CountedLabelling, i):
 
 @dataclass(frozen=True)
 class SwapsOfPeople:
-    """`times` pairs of people of one group, drawn at random."""
+    """`times` pairs of rows of one group, drawn at random."""
 
     times: int
 
@@ -121,7 +121,7 @@ class SwapsOfPeople:
 
 
 def two_of_a_group(target: HasLabels, one, other):
-    """People (pairs, 2) by two uniform numbers: anybody, and another of the same group; of any where there is no other."""
+    """Pairs of rows (pairs, 2) from two uniform numbers: any row and another of its group, or any row if it has no other."""
     place = (one * target.n_obs).astype(jnp.int32)
     group = target.group[target.by_group[place]]
     first, size = target.first_of_group[group], jnp.diff(target.first_of_group)[group]
@@ -131,7 +131,7 @@ def two_of_a_group(target: HasLabels, one, other):
 
 
 def log_people_ratio(target: HasLabels, state: CountedLabelling, people):
-    """(log ratio of two people exchanging clusters, the state without them, the clusters they are in)."""
+    """(log ratio of two rows exchanging clusters, the state without them, their clusters)."""
     now = state.label[people]
     rest = take_out(target, take_out(target, state, people[0]), people[1])
     change = gain_of(target, rest, people, now[::-1]) - gain_of(target, rest, people, now)
@@ -141,7 +141,7 @@ def log_people_ratio(target: HasLabels, state: CountedLabelling, people):
 
 @dataclass(frozen=True)
 class BundlesOfPeople:
-    """The bundles of one of the target's pools (pools, bundles, members) in turn."""
+    """All bundles of one pool of the target's (pools, bundles, members), in turn."""
 
     statistics = {"bundle_rate": Statistic("figure")}  # noqa: RUF012
 
@@ -164,8 +164,10 @@ class BundlesOfPeople:
 
 
 def bundle_law(target: HasLabels, state: CountedLabelling, people):
-    """(log of the law of the one cluster of a bundle given all others, unnormalised; whether its members share one; the
-    state without them)."""
+    """(log law of a bundle's cluster given all other rows, do its members share a cluster?, the state without them).
+
+    The law is unnormalised.
+    """
     old = state.label[people[0]]
     shared = (state.label[people] == old).all()
     rest = state
@@ -181,7 +183,7 @@ def bundle_law(target: HasLabels, state: CountedLabelling, people):
 
 @dataclass(frozen=True)
 class Excursions:
-    """`times` excursions."""
+    """`times` excursions, each accepted or refused."""
 
     times: int
 
@@ -194,10 +196,10 @@ class Excursions:
 
 
 def log_excursion_ratio(key, target: HasLabels, state: CountedLabelling):
-    """Two people or more, one after the other, are sent to clusters drawn at random, and after every one a coin says
-    whether another follows: (log ratio, end, a uniform number to decide by).
+    """(log ratio, end of an excursion, a uniform number to decide by).
 
-    The way back sends the same people in reverse to where they were, which is as likely.
+    Two rows or more in turn are sent to random clusters; after each, a coin decides whether another follows. The way
+    back sends the same rows in reverse order to where they were, which is as likely.
     """
 
     def send(carry):

@@ -4,9 +4,9 @@ Bregman losses are augmented with conjugate centres,
 
     p(C, B, m) = p(C, B) prod_k exp(-lambda W_k d(ubar_k, m_k)) mu(m_k) / g_k,
 
-which makes the units independent given m but for 1 / prod_k g_k: propose from softmax_k(-lambda w_i d(u_i, m_k)),
-accept a block with probability min(1, prod_k g_k / g'_k). For k-means g_k is proportional to W_k^{-d/2}, which gives
-(n'_k / n_k)^{d/2} where all weights are one.
+These make the units independent given m apart from 1 / prod_k g_k. So propose from softmax_k(-lambda w_i d(u_i, m_k))
+and accept a block with probability min(1, prod_k g_k / g'_k). For k-means g_k is proportional to W_k^{-d/2}, which
+gives (n'_k / n_k)^{d/2} if all weights are one.
 """
 
 from dataclasses import dataclass, replace
@@ -24,14 +24,14 @@ from bayesfair.gibbs.states import CenteredState, computed_once
 from bayesfair.gibbs.sweep import in_turn
 
 BLOCKS = (1, 8, 64)
-# Eightfold blocks have a log ratio of sqrt(8) times the spread: where small ones were accepted at 0.9 they are at 0.7,
-# and where large ones were at 0.3 small ones are at 0.7. So neither decision calls for the other.
+# The log ratio of an eightfold block spreads sqrt(8) times as much: if small blocks are accepted at 0.9, large ones are
+# at 0.7; if large ones are at 0.3, small ones are at 0.7. So neither decision triggers the other.
 SPLIT_BELOW, MERGE_ABOVE = 0.3, 0.9
 
 
 @dataclass(frozen=True)
 class GivenCenters:
-    """Draws centres m given the clustering, runs moves that are to be given m, and drops m again."""
+    """Draws centres m given the clustering, runs moves given m, and drops m again."""
 
     moves: tuple
 
@@ -45,10 +45,10 @@ class GivenCenters:
 
 @dataclass(frozen=True)
 class BlockedReallocation:
-    """All units propose a cluster given the centres, blocks of them decide in turn. The warm-up chooses `n_blocks`."""
+    """All units propose a cluster given the centres; blocks of them are accepted in turn. The warm-up chooses `n_blocks`."""
 
     n_blocks: int = 1
-    backwards: bool = False  # the last block first
+    backwards: bool = False  # visit the last block first
 
     statistics = {**CollapsedReallocation.statistics, "block_acceptance": Statistic("tuning")}  # noqa: RUF012
     tunes = ("n_blocks",)
@@ -65,7 +65,7 @@ class BlockedReallocation:
         return replace(self, backwards=not self.backwards)
 
     def adapt(self, target: HasUnits, recent, tried):
-        """Blocks are split where few are accepted, merged where nearly all are."""
+        """Split blocks if few are accepted; merge them if nearly all are."""
         n_blocks = choose_blocks(self.n_blocks, recent["block_acceptance"], target.n_units, tried)
         return replace(self, n_blocks=n_blocks)
 
@@ -76,8 +76,10 @@ class BlockedReallocation:
 
 
 def choose_blocks(n_blocks: int, acceptance: float, n_fairlets: int, merged: set[int]) -> int:
-    """The next number of blocks: finer, coarser or the same; `merged` collects the numbers that merging has led to, each
-    of which it leads to once only, so that the search ends."""
+    """The next number of blocks: more, fewer or the same.
+
+    `merged` collects the numbers reached by merging; each is reached at most once, so that the search ends.
+    """
     sizes = [min(size, n_fairlets) for size in BLOCKS]
     finer, coarser = [size for size in sizes if size > n_blocks], [size for size in sizes if size < n_blocks]
     if acceptance < SPLIT_BELOW and finer:
@@ -89,24 +91,26 @@ def choose_blocks(n_blocks: int, acceptance: float, n_fairlets: int, merged: set
 
 
 def poor_blocks(recent, where, why, window) -> str | None:
-    """What to say where few blocks were accepted at the end of the warm-up."""
+    """A warning if few blocks were accepted at the end of the warm-up."""
     if recent["block_acceptance"] >= SPLIT_BELOW:
         return None
     return (
         f"Only {recent['block_acceptance']:.0%} of the blocks of fairlets were accepted at the end of the warm-up{where}: "
-        f"clusters will change slowly. Warm up for longer (num_warmup of at least {4 * window}{why}), or pass "
+        f"clusters will change slowly. Use a longer warm-up (num_warmup of at least {4 * window}{why}), or pass "
         "reallocation='collapsed'."
     )
 
 
 def proposal_logits(target: HasUnits, units: Units, centers, inverse_temperature) -> Float[Array, "units clusters"]:
-    """-lambda w_i d(u_i, m_k), up to a constant of the unit's own."""
+    """-lambda w_i d(u_i, m_k), up to a constant of the unit."""
     return -inverse_temperature * units.weight[:, None] * target.loss.divergences(units.center, centers)
 
 
 def log_block_ratio(target: HasUnits, old: Units, new: Units, inverse_temperature):
-    """log prod_k g_k / g'_k, -inf where `new` leaves a cluster empty: what is left of the ratio after a proposal drawn
-    from the softmax, or local in m."""
+    """log prod_k g_k / g'_k, -inf if `new` has an empty cluster.
+
+    The rest of the ratio after a proposal drawn from the softmax, or local in m.
+    """
     means = (cluster_means(units, target.n_clusters) for units in (old, new))
     return _log_ratio_of_means(target, *means, inverse_temperature)
 
@@ -120,8 +124,10 @@ def _log_ratio_of_means(target: HasUnits, before: ClusterMeans, after: ClusterMe
 def decide_blocks(
     key, target: HasUnits, units: Units, centers, inverse_temperature, n_blocks: int = 1, backwards=False, means=None
 ):
-    """Propose all clusters at once, accept block by block (one block: all or nothing); (clusters, accepted share). `means`: of
-    the clusters now, if they are known."""
+    """(clusters, accepted share): propose all clusters at once and accept block by block.
+
+    With one block it is all or nothing. `means`: of the current clusters, if known.
+    """
     key_proposal, key_accept = jax.random.split(key)
     n_units = units.cluster.shape[0]
     uniforms = jax.random.uniform(key_proposal, (n_units,), units.center.dtype)

@@ -1,18 +1,17 @@
-"""Visits to people on the border between two clusters: who changes cluster is found among the few who might.
+"""Visits to rows on the border between two clusters: only the few rows that might change cluster are tried.
 
-Given centres m, the responsibilities p_ik of clusters for people (every group with the same shares of every cluster) do not
-look at the state. Visits are drawn from them: a pair of clusters k and l by how much they overlap, people by (p_ik p_il)^HEAT.
-Each visit is one of
+Given centres m, the responsibilities p_ik of clusters for rows (every group with the same shares of every cluster) do
+not depend on the state. Visits are drawn from them: a pair of clusters k and l by their overlap, rows by
+(p_ik p_il)^HEAT. Each visit is one of
 
-* a *trade*: two people of a group, of different fairlets, exchange places; anchors with all that follows them;
-* a *flip*: a fairlet goes from its cluster, k or l, to the other one, together with somebody from the border: b, of its old
-  cluster, takes the place of one of its members v, the fairlet goes, and somebody c of its new cluster, drawn with
-  probability proportional to p_c, takes the place of b. Backwards the same b is brought, and v taken: the ratio of the
-  proposals is that of the laws of v and c. Without b and c nearly no fairlet would ever go: all of its members would have to be
-  at the border at once, which they are when they have met by chance;
-* an *extra*: somebody goes to an empty place of a random fairlet.
+* a *trade*: two rows of a group, of different fairlets, exchange places; anchors take everything with them;
+* a *flip*: a fairlet of cluster k or l moves to the other one. A border row b of its old cluster first replaces one of
+  its members v. The fairlet moves. Then a row c of its new cluster, drawn with probability proportional to p_c,
+  replaces b. The reverse move brings the same b and takes v: the ratio of the proposals is that of the laws of v and c.
+  Without b and c almost no fairlet would move, as all of its members would have to be at the border at once;
+* an *extra*: a row moves to an empty place of a random fairlet.
 
-All are decided one after the other, by the exact ratio given m, the change of the augmentation's normaliser included.
+Visits are decided in turn by the exact ratio given m, with the change of the augmentation's normaliser.
 """
 
 from dataclasses import dataclass
@@ -29,14 +28,14 @@ from bayesfair.gibbs.losses import ClusterMeans, cluster_means
 from bayesfair.gibbs.moves.matchings import draw_group, scaled
 from bayesfair.gibbs.states import CenteredState, Fairlets, computed_once
 
-SHARING_STEPS = 4  # towards equal shares of all groups
-PAIRS = 4  # of clusters in a sweep
-UNIFORMS = 5  # of a visit: four to choose by, one to decide
+SHARING_STEPS = 4  # iterations towards equal shares of all groups
+PAIRS = 4  # pairs of clusters per sweep
+UNIFORMS = 5  # uniform numbers per visit: four to choose, one to decide
 HEAT = 0.75
 
 
 class Seats(NamedTuple):
-    """The state as visits change it: who sits where, the cluster of every fairlet, and the means of the clusters."""
+    """The part of the state that visits change: rows in slots, clusters of the fairlets, and means of the clusters."""
 
     members: Int[Array, "fairlets slots"]
     cluster: Int[Array, " fairlets"]
@@ -45,7 +44,7 @@ class Seats(NamedTuple):
 
 
 class Guide(NamedTuple):
-    """Who might be visited, from the data and the centres alone; people of each group by running sums of weights."""
+    """Laws of the rows to visit, from the data and the centres alone; rows are drawn by running sums of weights per group."""
 
     ends: Int[Array, "pairs 2"]  # pairs of clusters
     border: Float[Array, "pairs groups obs"]  # (p_ik p_il)^HEAT
@@ -54,19 +53,19 @@ class Guide(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A few fairlets as a visit would leave them; a fairlet named twice counts the first time."""
+    """A few fairlets as a visit would leave them; a repeated fairlet counts once."""
 
     fairlets: Int[Array, " touched"]
     first: Bool[Array, " touched"]
     members: Int[Array, "touched slots"]
     cluster: Int[Array, " touched"]
-    log_proposal: Float[Array, ""]  # of the way back, less that of the way there
+    log_proposal: Float[Array, ""]  # log law of the reverse proposal, less that of the proposal
     possible: Bool[Array, ""]
 
 
 @dataclass(frozen=True)
 class BorderVisits:
-    """About so many flips, trades and extras in a sweep, inside `GivenCenters`."""
+    """About equally many flips, trades and extras in a sweep, inside `GivenCenters`."""
 
     flips: int = 64
     trades: int = 128
@@ -76,7 +75,7 @@ class BorderVisits:
 
     @classmethod
     def of(cls, n_obs: int):
-        """As many as suit a table of so many people: no more of a kind than there are people."""
+        """The move for a table of `n_obs` rows, with at most as many visits of a kind as rows."""
         return cls(min(cls.flips, n_obs), min(cls.trades, n_obs), min(cls.extras, n_obs))
 
     def __call__(self, key, target: HasFairlets, state: CenteredState):
@@ -84,7 +83,7 @@ class BorderVisits:
         if target.free_sizes:
             kinds.append((extra, extras, self.extras))
         each = [-(-number // PAIRS) for _, _, number in kinds]
-        # One call of the generator for all: each takes a quarter of a second to compile.
+        # One call of the generator: each call takes a quarter of a second to compile.
         drawn = jax.random.uniform(jax.random.fold_in(key, 0), (PAIRS, 1 + UNIFORMS * sum(each)), target.x.dtype)
         seats = seats_of(target, state)
         guide = guide_of(drawn[:, 0], target, state, seats)
@@ -104,18 +103,18 @@ class BorderVisits:
 
 
 def seats_of(target: HasFairlets, state: CenteredState) -> Seats:
-    """Where everybody sits."""
+    """Seats of all rows."""
     members = state.fairlets.members
     places = jnp.arange(members.size, dtype=jnp.int32).reshape(members.shape)
     place = jnp.zeros(target.n_obs + 1, jnp.int32).at[members].set(places)
     return Seats(members, state.cluster, place, cluster_means(target.units_of(state), target.n_clusters))
 
 
-# Who is visited
+# Choose rows to visit
 
 
 def guide_of(uniforms, target: HasFairlets, state: CenteredState, seats: Seats) -> Guide:
-    """The guide to a sweep's visits, with pairs of clusters drawn from the uniform numbers by how much they overlap."""
+    """Guide to a sweep's visits; pairs of clusters are drawn by their overlap."""
     group = jnp.asarray(target.slot_group)[seats.place[:-1] % len(target.slot_group)]
     in_group = jnp.arange(target.lower.shape[1])[:, None] == group
     log_p = responsibilities(target, state, in_group)
@@ -131,7 +130,7 @@ def guide_of(uniforms, target: HasFairlets, state: CenteredState, seats: Seats) 
 
 
 def responsibilities(target: HasFairlets, state: CenteredState, in_group) -> Float[Array, "clusters obs"]:
-    """log p_ik: softmax of -lambda d(x_i, m_k) + alpha_gk, alpha such that all groups have nearly the same shares."""
+    """log p_ik: softmax of -lambda d(x_i, m_k) + alpha_gk, with alpha such that all groups have nearly the same shares."""
     pull = -target.dispersion_of(state.lambdas) * target.loss.divergences(target.x[:-1], state.centers).T
     member = in_group.astype(pull.dtype)
     size, tiny = member.sum(1), jnp.finfo(pull.dtype).eps
@@ -146,10 +145,10 @@ def responsibilities(target: HasFairlets, state: CenteredState, in_group) -> Flo
 
 
 def people(uniforms, running) -> Int[Array, "pairs groups visits"]:
-    """Somebody of every group for each of the `uniforms` (pairs, visits), by weights (pairs, groups, obs), of which these are
-    the running sums.
+    """A row of every group for each of the `uniforms` (pairs, visits).
 
-    Levels are above zero and at most the sum itself, so that nobody without weight is drawn, but where all weights vanish.
+    Drawn by weights (pairs, groups, obs), given as `running` sums. Thresholds are above zero and at most the total, so
+    that no row of weight zero is drawn unless all weights are zero.
     """
     level = (1 - uniforms)[:, None] * running[..., -1:]
     found = jax.vmap(jax.vmap(jnp.searchsorted))(running, level)
@@ -157,7 +156,7 @@ def people(uniforms, running) -> Int[Array, "pairs groups visits"]:
 
 
 def of_groups(people, group):
-    """Those of one group each (pairs, visits), of `people`."""
+    """The entries of `people` for one group each (pairs, visits)."""
     return jnp.take_along_axis(people, group[:, None], 1)[:, 0]
 
 
@@ -167,7 +166,7 @@ def in_a_row(*arrays) -> tuple:
 
 
 def flips(key, uniforms, target: HasFairlets, guide: Guide):
-    """What `flip` chooses: a, b of every group, c of every group and either end, the ends, and which slot."""
+    """Choices for `flip`: a, b of every group, c of every group and either end, the ends, and the slot."""
     one, two, three, which = uniforms
     keeper = 0 if target.anchor is None else target.anchor
     a, b = jnp.split(people(jnp.concatenate([one, two], 1), guide.border), 2, axis=2)
@@ -178,7 +177,7 @@ def flips(key, uniforms, target: HasFairlets, guide: Guide):
 
 
 def trades(key, uniforms, target: HasFairlets, guide: Guide):
-    """What `trade` chooses: two people of a group."""
+    """Choices for `trade`: two rows of a group."""
     one, two, which, _ = uniforms
     group = scaled(which, target.lower.shape[1])
     found = jnp.split(people(jnp.concatenate([one, two], 1), guide.border), 2, axis=2)
@@ -186,41 +185,43 @@ def trades(key, uniforms, target: HasFairlets, guide: Guide):
 
 
 def extras(key, uniforms, target: HasFairlets, guide: Guide):
-    """What `extra` chooses: somebody of a group that moves between fairlets, and a fairlet, each equally likely."""
+    """Choices for `extra`: a row of a group that can move between fairlets, and a fairlet, each equally likely."""
     one, which, *_ = uniforms
     b = of_groups(people(one, guide.border), draw_group(which, target))
     return in_a_row(b, jax.random.randint(key, b.shape, 0, target.n_fairlets))
 
 
-# What a visit would change
+# Carry out a visit
 
 
 def touched(seats: Seats, *fairlets):
-    """(the fairlets, whether each is named for the first time, their members; -1 where one is repeated)."""
+    """(the fairlets, whether each is named for the first time, their members; -1 for a repeated one)."""
     fairlets = jnp.stack(fairlets)
     first = jnp.argmax(fairlets[:, None] == fairlets, 1) == jnp.arange(len(fairlets))
     return fairlets, first, jnp.where(first[:, None], seats.members[fairlets], -1)
 
 
 def group_of(target: HasFairlets, seats: Seats, who):
-    """The group of an observation, from the slot that they fill."""
+    """The group of a row, from the slot that it fills."""
     return jnp.asarray(target.slot_group)[seats.place[who] % len(target.slot_group)]
 
 
 def seat(members, who):
-    """Where somebody sits in a few fairlets' members."""
+    """Position of a row among the members of a few fairlets."""
     return jnp.argmax(members.ravel() == who)
 
 
 def exchanged(members, one, other):
-    """The members after two seats have changed theirs."""
+    """The members after two positions exchanged theirs."""
     flat, here = members.ravel(), jnp.arange(members.size)
     return jnp.where(here == one, flat[other], jnp.where(here == other, flat[one], flat)).reshape(members.shape)
 
 
 def trade(target: HasFairlets, seats: Seats, guide: Guide, choice) -> Candidate:
-    """a and b, of one group, exchange places: the same proposal afterwards. Fairlets keep their anchor: where anchors go,
-    their fairlets exchange everybody else and the cluster instead."""
+    """Rows a and b of one group exchange places; the reverse proposal is equally likely.
+
+    A fairlet keeps its anchor: two anchors stay, and their fairlets exchange all other members and clusters instead.
+    """
     (a, b), n_slots = choice, len(target.slot_group)
     fairlets, first, members = touched(seats, seats.place[a] // n_slots, seats.place[b] // n_slots)
     cluster = seats.cluster[fairlets]
@@ -233,15 +234,15 @@ def trade(target: HasFairlets, seats: Seats, guide: Guide, choice) -> Candidate:
 
 
 def flip(target: HasFairlets, seats: Seats, guide: Guide, choice) -> Candidate:
-    """The fairlet of a goes to the other end with somebody of b (groups,) aboard, and leaves them for one of c (2, groups).
+    """The fairlet of a moves to the other end with b (groups,) aboard, and trades b for c (2, groups).
 
-    In full: of the members of a's fairlet but a, the one v is meant that `which` in [0, 1) points at. b, of v's group, and v
-    exchange places; the fairlet changes cluster; c and b exchange places. The way back is given by a, b and v.
+    In detail: `which` in [0, 1) selects v among the other members of a's fairlet. b, of v's group, and v exchange
+    places; the fairlet changes cluster; c and b exchange places. The reverse move is given by a, b and v.
     """
     (a, b, c, ends, which), n_slots = choice, len(target.slot_group)
     fairlet, own = seats.place[a] // n_slots, seats.place[a] % n_slots
     old = seats.cluster[fairlet]
-    end = (old == ends[0]).astype(jnp.int32)  # where it goes
+    end = (old == ends[0]).astype(jnp.int32)  # its destination
     new = ends[end]
     others = (seats.members[fairlet] < target.n_obs) & (jnp.arange(n_slots) != own)
     if target.anchor is not None:
@@ -263,7 +264,7 @@ def flip(target: HasFairlets, seats: Seats, guide: Guide, choice) -> Candidate:
 
 
 def extra(target: HasFairlets, seats: Seats, guide: Guide, choice) -> Candidate:
-    """b goes to an empty place of the fairlet; the way back is given by b and the fairlet that they left."""
+    """b moves to an empty place of the fairlet; the reverse move is given by b and its old fairlet."""
     (b, fairlet), n_slots = choice, len(target.slot_group)
     fairlets, first, members = touched(seats, fairlet, seats.place[b] // n_slots)
     empty = (members[0] >= target.n_obs) & (jnp.asarray(target.slot_group) == group_of(target, seats, b))
@@ -272,11 +273,11 @@ def extra(target: HasFairlets, seats: Seats, guide: Guide, choice) -> Candidate:
     return Candidate(fairlets, first, members, seats.cluster[fairlets], jnp.zeros((), target.x.dtype), possible)
 
 
-# Whether it does
+# Accept or refuse
 
 
 def log_ratio(target: HasFairlets, state: CenteredState, seats: Seats, candidate: Candidate):
-    """(log of the acceptance ratio given the centres, -inf where it is impossible; the means of the clusters afterwards)."""
+    """(log acceptance ratio given the centres, -inf if impossible; the means of the clusters afterwards)."""
     size, here = len(candidate.fairlets), candidate.fairlets
     members = jnp.concatenate([seats.members[here], jnp.maximum(candidate.members, 0)])  # before, then after
     cluster = jnp.concatenate([seats.cluster[here], candidate.cluster])
@@ -294,7 +295,7 @@ def log_ratio(target: HasFairlets, state: CenteredState, seats: Seats, candidate
 
 
 def decided(target: HasFairlets, state: CenteredState, seats: Seats, candidate: Candidate, log_uniform):
-    """(the seats after the candidate has been accepted or not, whether it was)."""
+    """(the seats after accepting or refusing the candidate, whether it was accepted)."""
     change, means = log_ratio(target, state, seats, candidate)
     accepted = log_uniform < change
     where = jnp.where(accepted & candidate.first, candidate.fairlets, len(seats.members))
@@ -308,7 +309,7 @@ def decided(target: HasFairlets, state: CenteredState, seats: Seats, candidate: 
 
 
 def _means(target, state: CenteredState, times) -> ClusterMeans:
-    """Of a few fairlets, each counted so many `times`; sums over so few are written as products with indicators."""
+    """Means of a few fairlets, each counted `times`; sums over so few are products with indicators."""
     units = target.units_of(state)
     counted = (jnp.arange(target.n_clusters)[:, None] == units.cluster) * times
     weight = counted * units.weight
@@ -316,7 +317,7 @@ def _means(target, state: CenteredState, times) -> ClusterMeans:
 
 
 def _suits(target, fairlets: Fairlets, first):
-    """May all of them hold what they hold of each group?"""
+    """Do all fairlets hold allowed numbers of each group?"""
     if not target.has_phantoms:
         return True
     slot_group = np.asarray(target.slot_group)

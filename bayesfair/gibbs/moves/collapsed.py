@@ -1,6 +1,6 @@
 """Collapsed Gibbs reallocation, one unit at a time (paper, eq. 12; Rigon, Herring and Dunson 2023).
 
-Works for every loss: takes a unit out, asks the loss what joining each cluster would cost, draws, puts it back.
+Works for every loss: take a unit out, ask the loss for the cost of joining each cluster, draw, put it back.
 """
 
 from dataclasses import dataclass
@@ -29,37 +29,37 @@ class CollapsedReallocation:
 
 
 def share_moved(target: HasUnits, before, after):
-    """The share of units that changed cluster, as it is reported."""
+    """The share of units that changed cluster, as reported."""
     return {"reallocation_rate": (before != after).mean(dtype=target.x.dtype)}
 
 
 def conditional(target: HasUnits, stats, unit, inverse_temperature) -> Float[Array, " clusters"]:
-    """Log of the full conditional of a unit (i, centre, weight), which has been taken out of `stats`, unnormalised."""
+    """Log of the full conditional of a unit (i, centre, weight) that was taken out of `stats`, unnormalised."""
     return -inverse_temperature * target.loss.insertion(stats, *unit, target.n_clusters)
 
 
 def unit_law(target: HasUnits, stats, count, unit, old, inverse_temperature) -> Float[Array, " clusters"]:
-    """`conditional`, but that a lone unit may not leave its cluster."""
+    """`conditional`, except that a lone unit may not leave its cluster."""
     logits = conditional(target, stats, unit, inverse_temperature)
     stay = jnp.where(jnp.arange(target.n_clusters) == old, 0.0, -jnp.inf).astype(logits.dtype)
     return jnp.where(count[old] == 1, stay, logits)
 
 
 def draw_cluster(uniform, logits):
-    """A category by inverse CDF from one uniform number in [0, 1) (last axis); never one of mass zero.
+    """A category by inverse CDF (last axis) from one uniform number in [0, 1); never one of mass zero.
 
-    The threshold lies above zero and is at most the running sum's own last value, so that neither a uniform number of 0
-    nor rounding of the sum reaches clusters without mass at either end.
+    The threshold is above zero and at most the running sum's last value, so that neither a uniform number of 0 nor
+    rounding reaches clusters without mass at either end.
     """
     mass = jnp.exp(logits - logits.max(-1, keepdims=True))
-    # Written out, the running sum fuses with the comparison; cumsum over a short axis takes six times as long.
+    # This running sum fuses with the comparison; cumsum over a short axis takes six times as long.
     running = list(accumulate(mass[..., k] for k in range(mass.shape[-1])))
     threshold = jnp.maximum(uniform * running[-1], jnp.finfo(mass.dtype).tiny)
     return sum((below < threshold for below in running[:-1]), jnp.zeros(uniform.shape, jnp.int32))
 
 
 def visit_units(key, target: HasUnits, units: Units, inverse_temperature):
-    """One sweep over the units; a lone unit may not leave its cluster. Returns the clusters."""
+    """The clusters after one sweep over the units; a lone unit may not leave its cluster."""
     n_units = units.center.shape[0]
     uniforms = jax.random.uniform(key, (n_units,), units.center.dtype)
     stats = target.loss.start(units, target.n_clusters)

@@ -44,7 +44,7 @@ def take_out(target: HasUnits, stats, units: Units, block):
 
 
 def put_in(target: HasUnits, stats, units: Units, block, cluster):
-    """Statistics with the units of `block` in the clusters given, and what that adds to the loss."""
+    """Statistics after putting the units of `block` into the given clusters, and the increase of the loss."""
 
     def step(carry, inputs):
         stats, gain = carry

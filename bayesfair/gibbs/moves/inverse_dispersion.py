@@ -9,7 +9,7 @@ from bayesfair.gibbs.capabilities import HasUnits
 
 @dataclass(frozen=True)
 class DrawInverseDispersion:
-    """lambda | B, C ~ Gamma(a + N d / h, rate b + loss), (a, b) the target's prior (Rigon, Herring and Dunson 2023)."""
+    """lambda | B, C ~ Gamma(a + N d / h, rate b + loss) with the target's prior (a, b) (Rigon, Herring and Dunson 2023)."""
 
     def __call__(self, key, target: HasUnits, state):
         prior = target.prior

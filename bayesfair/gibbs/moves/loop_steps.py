@@ -1,16 +1,16 @@
 """Algorithm 1 of the paper, step by step: the weighted rectangular loop on the binary matrices of a decomposition.
 
-The matrix of a group has a row for every fairlet and a column for every member. Here an empty slot is a column too, so that
-every column sums to one and every row to the slots that a fairlet has of the group; `fits` refuses a swap that leaves a
-fairlet too small or too large. A step draws a cell (i1, j1). If it holds a one, j2 is among the zeros of row i1, and i2 is the
-row that holds j2. If it holds a zero, i2 is the row that holds j1, and j2 is among the zeros of row i2. Either way j2 is held
-by another row than j1, and the four cells are a checkerboard where i1 is one of these two rows. Of m fairlets that is two
-steps in m: the published loop is slow because all others propose nothing. A checkerboard is swapped with the published
-probability w' / (w + w').
+The matrix of a group has a row for every fairlet and a column for every member. Here an empty slot is a column too, so
+that every column sums to one and every row to the fairlet's slots of the group; `fits` refuses a swap that leaves a
+fairlet too small or too large. A step draws a cell (i1, j1). If it holds a one, j2 is among the zeros of row i1, and i2
+is the row that holds j2. If it holds a zero, i2 is the row that holds j1, and j2 is among the zeros of row i2. Either
+way another row than j1's holds j2, and the four cells are a checkerboard if i1 is one of these two rows. With m
+fairlets that is two steps in m: the published loop is slow because all other steps propose nothing. A checkerboard is
+swapped with the published probability w' / (w + w').
 
-A pair of columns is drawn by where they are, so the proposal is symmetric (`bayesfair.fairlets.rectangular_loop` has the proof
-for any margins). The ratio w' / w is that of the target: under "joint" it has the change of the clustering loss too, which
-the printed weights exp(-lambda_f l_ij) leave out.
+A pair of columns is drawn by position, so the proposal is symmetric (`bayesfair.fairlets.rectangular_loop` has the
+proof for any margins). The ratio w' / w is that of the target: under "joint" it includes the change of the clustering
+loss, which the printed weights exp(-lambda_f l_ij) omit.
 """
 
 from dataclasses import dataclass
@@ -26,12 +26,12 @@ from bayesfair.gibbs.moves.swaps import Swaps
 from bayesfair.gibbs.moves.swaps_in_turn import Pair, swap_pair
 from bayesfair.gibbs.states import OpenState
 
-CHOICES = 5  # uniform numbers by which a step chooses; one more decides
+CHOICES = 5  # uniform numbers to choose a step; one more decides
 
 
 @dataclass(frozen=True)
 class LoopSteps:
-    """So many steps of the rectangular loop, of a target with at least two fairlets that can exchange members."""
+    """`steps` steps of the rectangular loop, for a target with at least two fairlets that can exchange members."""
 
     steps: int
 
@@ -40,7 +40,7 @@ class LoopSteps:
     def __call__(self, key, target: HasFairlets, state: OpenState):
         uniforms = jax.random.uniform(key, (self.steps, CHOICES + 1), target.x.dtype)
         board, pairs = rectangles(target, uniforms[:, :CHOICES])
-        where = jnp.nonzero(board, size=self.steps)[0]  # the other steps stay as they are
+        where = jnp.nonzero(board, size=self.steps)[0]  # all other steps do nothing
         stats = target.loss.start(target.units_of(state), target.n_clusters)
 
         def step(t, carry):
@@ -57,9 +57,9 @@ class LoopSteps:
 
 
 def rectangles(target: HasFairlets, uniforms: Float[Array, "steps 5"]) -> tuple[Bool[Array, " steps"], Pair]:
-    """(is it a checkerboard?, the two holders of columns) of steps: i1, j1 and j2 from uniform numbers.
+    """(is it a checkerboard?, the two holders of columns) for steps with i1, j1 and j2 from uniform numbers.
 
-    Column j1 is that of any slot whose member may change fairlet; j2 of any slot of its group in another fairlet.
+    Column j1 belongs to any slot whose member may change fairlet; j2 to any slot of its group in another fairlet.
     """
     n_fairlets, groups = target.n_fairlets, target.slot_group
     first, width = np.array([(groups.index(group), groups.count(group)) for group in groups]).T
@@ -71,5 +71,5 @@ def rectangles(target: HasFairlets, uniforms: Float[Array, "steps 5"]) -> tuple[
 
 
 def log_chance(log_ratio):
-    """The heat bath, w' / (w + w')."""
+    """The heat bath probability, w' / (w + w')."""
     return jax.nn.log_sigmoid(log_ratio)

@@ -1,12 +1,12 @@
-"""Who might swap with whom: matchings drawn without looking at the state, so that swaps stay symmetric.
+"""Pairings for swaps: matchings drawn without looking at the state, so that swaps stay symmetric.
 
-Two families. *Random*: the reflection i <-> c - i (mod m) with c uniform pairs any two fairlets with probability 1/m,
+Two families. *Random*: the reflection i <-> c - i (mod m) with c uniform pairs any two fairlets with probability 1/m
 and needs neither a sort nor memory. *Near*: a pool of matchings of a k-nearest-neighbour graph, made once: of the
-anchors (anchored form, one per fairlet), or of the observations within each group (hub form, where fairlets have no
-place of their own). Random matchings travel far, near ones are accepted often.
+anchors (anchored form, one per fairlet), or of the rows within each group (hub form, as fairlets have no place of their
+own). Random matchings travel far, near ones are accepted often.
 
-All that rounds draw comes from one call of the generator: a call takes a quarter of a second to compile, and a round is so
-short that seven calls would be half of it.
+All rounds draw from one call of the generator: a call takes a quarter of a second to compile, and seven calls would be
+half of a round.
 """
 
 from typing import NamedTuple
@@ -20,12 +20,12 @@ from bayesfair.gibbs.capabilities import HasFairlets
 from bayesfair.gibbs.states import Fairlets
 
 NEIGHBOURS = 8
-NEAR_SHARE, EXCHANGE_SHARE = 0.5, 0.25  # of the pairings
+NEAR_SHARE, EXCHANGE_SHARE = 0.5, 0.25  # shares of the pairings
 POOL_ENTRIES = 4_000_000  # int32: 16 MB at most, shared by all chains
 
 
 class Chances(NamedTuple):
-    """Uniform numbers in [0, 1) for one round of swaps: from what its pairing is drawn, and what decides."""
+    """Uniform numbers in [0, 1) for one round of swaps: to draw its pairing and to decide."""
 
     near: Float[Array, ""]
     exchange: Float[Array, ""]
@@ -35,11 +35,11 @@ class Chances(NamedTuple):
     round: Float[Array, ""]
     slot: Float[Array, " fairlets"]
     pair: Float[Array, " fairlets"]
-    priority: Float[Array, " priorities"]  # of the hub form; of no points in the anchored one
+    priority: Float[Array, " priorities"]  # for the hub form; empty in the anchored one
 
 
 def draw_chances(key, target: HasFairlets, rounds: int):
-    """Those of so many rounds, stacked."""
+    """Chances for `rounds` rounds, stacked."""
     n_fairlets, scalars = target.n_fairlets, len(Chances._fields) - 3
     n_points = target.matchings.shape[1] if target.anchor is None else 0
     drawn = jax.random.uniform(key, (rounds, scalars + 2 * n_fairlets + n_points), target.x.dtype)
@@ -48,12 +48,12 @@ def draw_chances(key, target: HasFairlets, rounds: int):
 
 
 def scaled(uniform, n: int) -> Int[Array, "..."]:
-    """One of n numbers from a uniform one, for choices that do not look at the state."""
+    """One of n integers from a uniform number."""
     return jnp.minimum((uniform * n).astype(jnp.int32), n - 1)
 
 
 class Pairing(NamedTuple):
-    """A matching of the fairlets (a fairlet without a partner is its own) and the slot each one offers."""
+    """A matching of the fairlets (a fairlet without a partner is its own) and the slot that each one offers."""
 
     partner: Int[Array, " fairlets"]
     slot: Int[Array, " fairlets"]
@@ -65,7 +65,7 @@ def reflection(n: int, shift) -> Int[Array, " n"]:
 
 
 def draw_pairing(chances: Chances, target: HasFairlets, fairlets: Fairlets) -> Pairing:
-    """A pairing from a near matching or a random one; sometimes empty slots are offered first, to move extras."""
+    """A near or a random pairing; sometimes empty slots are offered first, to move extra members."""
     matching = target.matchings[scaled(chances.matching, target.matchings.shape[0])]
     group = draw_group(chances.group, target)
     slot = draw_slots(chances.slot, target, group)
@@ -79,17 +79,17 @@ def draw_pairing(chances: Chances, target: HasFairlets, fairlets: Fairlets) -> P
 
 
 def draw_group(uniform, target: HasFairlets) -> Int[Array, "..."]:
-    """A group to move members of, in proportion to the slots it owns."""
+    """The group whose members are to move, drawn in proportion to its slots."""
     owners = jnp.asarray([target.slot_group[slot] for slot in target.swap_slots])
     return owners[scaled(uniform, len(owners))]
 
 
 def draw_slots(uniform: Float[Array, " fairlets"], target: HasFairlets, group) -> Int[Array, " fairlets"]:
-    """A slot of `group` for every fairlet, uniform over the ones that it may fill.
+    """A slot of `group` for every fairlet, uniform over the slots that it may fill.
 
-    Where capacities are fixed these are its members' in every state, the slots beyond them empty for good: two fairlets
-    of different capacities a and b offer with probability 1 / (a b) before a swap and after it. A fairlet that may hold
-    none offers its empty slot, which `fits` refuses.
+    With fixed capacities these are its members' slots in every state, and further slots stay empty: two fairlets of
+    capacities a and b offer with probability 1 / (a b) before and after a swap. A fairlet that may hold none offers its
+    empty slot, which `fits` refuses.
     """
     capacity, start = target.upper[:, group], jnp.argmax(jnp.asarray(target.slot_group) == group)
     offset = jnp.floor(uniform * capacity).astype(jnp.int32)
@@ -97,22 +97,22 @@ def draw_slots(uniform: Float[Array, " fairlets"], target: HasFairlets, group) -
 
 
 def phantom_slots(target: HasFairlets, group, fairlets: Fairlets, otherwise) -> Int[Array, " fairlets"]:
-    """The empty slot of `group` where a fairlet has one, else the slot in `otherwise`; for free sizes only.
+    """The fairlet's empty slot of `group`, or else the slot in `otherwise`; for free sizes only.
 
-    Offering the empty slot to a full partner moves an extra member across. Reversed, the partner has the empty slot and
-    this fairlet is the full one: both offer with the same probability, as free capacities are alike in all fairlets and
-    leave each at most one slot empty.
+    Offering the empty slot to a full partner moves an extra member across. In reverse the partner has the empty slot
+    and this fairlet is full. Both offer with the same probability, as free capacities are the same in all fairlets and
+    leave each at most one empty slot.
     """
     empty = ~fairlets.present & (jnp.asarray(target.slot_group) == group)
     return jnp.where(empty.any(1), jnp.argmax(empty, 1), otherwise)
 
 
 def near_pairing(priority, target: HasFairlets, fairlets: Fairlets, mate) -> Pairing:
-    """Fairlets paired through matched observations (hub form), each pair of fairlets by its best pair of observations.
+    """Fairlets paired through matched rows (hub form), each pair of fairlets by its best pair of rows.
 
-    Every matched pair of observations draws one priority; a fairlet offers its member of highest priority, and two
-    fairlets meet if each offers the other's mate. A swap exchanges two members that share a priority, so the same
-    pairing comes out afterwards: the proposal is symmetric.
+    Every matched pair of rows draws one priority. A fairlet offers its member of highest priority, and two fairlets
+    meet if each offers the other's mate. A swap exchanges two members that share a priority, so the same pairing
+    results afterwards: the proposal is symmetric.
     """
     members = fairlets.members
     n_obs, own = target.n_obs, jnp.arange(target.n_fairlets)
@@ -159,7 +159,7 @@ def _random_matching(neighbours, rng, rounds=8) -> Int[np.ndarray, " points"]:
         choice = neighbours[everyone, rng.integers(degree, size=n_points)]
         proposer = np.flatnonzero(proposes & free & free[choice] & ~proposes[choice])
         suitor = np.full(n_points, -1)
-        suitor[choice[proposer]] = proposer  # of several, the last one written is taken
+        suitor[choice[proposer]] = proposer  # with several suitors, the last one written wins
         chosen = np.flatnonzero(suitor >= 0)
         mate[chosen], mate[suitor[chosen]] = suitor[chosen], chosen
         free[chosen] = free[suitor[chosen]] = False

@@ -4,24 +4,25 @@ With conjugate centres m (`blocked.py`) and theta = (m, lambda), the augmented l
 
     pi(z, theta) = p(z, lambda) prod_k exp(-lambda_c W_k d(ubar_k, m_k)) mu(m_k) / g_k.
 
-A jump draws m | z, finds the mode that m is nearest to, chooses another one, and maps theta to the same place of that mode:
-theta' = T(theta), where every centre keeps its deviation from the mode's in units of the mode's spread. Then theta goes from
-here to there in small steps, and after each the labels follow by moves that leave pi(. | theta_t) invariant. The work
+A jump draws m | z, finds the mode nearest to m, chooses another one, and maps theta to the same place of that mode:
+theta' = T(theta), in which every centre keeps its deviation from the mode's centre in units of the mode's spread. Then
+theta moves from here to there in small steps, and after each step the labels follow by moves that leave pi(. | theta_t)
+invariant. The work
 
     w = sum_t log pi(z_{t-1}, theta_t) - log pi(z_{t-1}, theta_{t-1})
 
-is all that there is to pay (`by_path`): the end is accepted with probability min(1, exp(w) |dT|) (Nilmeier, Crooks, Minh and
-Chodera 2011; Neal 1996 where the path returns). The law of the path backwards must be that of the path forwards in reversed
-time: the second half of the path mirrors the first, with the adjoints of its moves. And T must lead back: a jump whose end
-is not nearest to the chosen mode, its clusters paired as they were, is refused.
+decides (`by_path`): the end is accepted with probability min(1, exp(w) |dT|) (Nilmeier, Crooks, Minh and Chodera 2011;
+Neal 1996 for a path that returns). The law of the path backwards must be that of the path forwards in reversed time, so
+the second half of the path mirrors the first, with the adjoints of its moves. And T must lead back: a jump is refused
+if its end is not nearest to the chosen mode, with its clusters paired as before.
 
-Where units choose their clusters independently given theta, but for prod g_k, there is nothing to walk for (`in_one_step`): new
+If units choose their clusters independently given theta, apart from prod g_k, no path is needed (`in_one_step`): new
 labels are drawn from softmax_k(-lambda_c w_i d(u_i, m'_k)) at once, and
 
     w = log pi(z', theta') q(z | theta) - log pi(z, theta) q(z' | theta'),   q the softmax.
 
-Over many jumps from mode j to mode j', the mean of exp(w) |dT| among those not refused is mass(A') / mass(A), A and A' the
-parts of both modes that T leads from and back to: mass(A) = mass(j) (1 - the share refused from j).
+Over many jumps from mode j to mode j', the mean of exp(w) |dT| among those not refused is mass(A') / mass(A), with A
+and A' the parts of both modes between which T leads there and back: mass(A) = mass(j) (1 - the share refused from j).
 """
 
 from dataclasses import dataclass
@@ -40,13 +41,12 @@ from bayesfair.gibbs.sweep import adjoint, in_turn
 
 
 class Modes(NamedTuple):
-    """Where the posterior's modes are: centres in the loss's own `coordinates`, their spread, lambda, and which cluster of
-    another mode each cluster turns into."""
+    """The posterior's modes: centres in the loss's own `coordinates`, their spread, lambda, and matching clusters."""
 
     center: Float[Array, "modes clusters dim"]
     spread: Float[Array, "modes clusters dim"]
     dispersion: Float[Array, " modes"]
-    partner: Int[Array, "modes modes clusters"]  # partner[a, b, k]: the cluster of b into which cluster k of a turns
+    partner: Int[Array, "modes modes clusters"]  # partner[a, b, k]: the cluster of b that matches cluster k of a
 
 
 class Place(NamedTuple):
@@ -57,7 +57,7 @@ class Place(NamedTuple):
 
 
 class Jump(NamedTuple):
-    """The end of a path, `origin` the mode it came from, log of exp(w) |dT|, -inf where T does not lead back."""
+    """The end of a path, its mode of `origin`, and log of exp(w) |dT|, -inf if T does not lead back."""
 
     state: Any
     origin: Int[Array, ""]
@@ -66,10 +66,10 @@ class Jump(NamedTuple):
 
 @dataclass(frozen=True)
 class ModeJumps:
-    """One jump to another of the target's `modes`, `length` steps long (an odd number) where there is a path to walk."""
+    """One jump to another of the target's `modes`; `length` (odd) is the number of steps of its path, if it has one."""
 
     length: int = 1
-    period: int = 1  # sweeps from one jump to the next
+    period: int = 1  # sweeps between jumps
 
     statistics = {"jump_acceptance": Statistic("figure")}  # noqa: RUF012
     tunes = ("length", "period")
@@ -100,7 +100,7 @@ def jump(key, target: HasUnits, modes: Modes, state, destination, length) -> Jum
 
 
 def nearest_mode(modes: Modes, coordinates):
-    """(the mode nearest to these centres, in units of its spread; which of them is each of its clusters (clusters,))."""
+    """(the mode nearest to these centres in units of its spread, the centre matching each of its clusters (clusters,))."""
 
     def one(center, spread):
         apart = jnp.square((coordinates[:, None] - center) / spread).sum(-1)
@@ -112,9 +112,9 @@ def nearest_mode(modes: Modes, coordinates):
 
 
 def paired(apart: Float[Array, "rows columns"]):
-    """Rows and columns in pairs, the nearest first: (the sum of their distances, the row of each column).
+    """Pair rows with columns, the nearest first: (the sum of their distances, the row of each column).
 
-    Like an optimal assignment it depends on nothing but the distances, and where clusters are apart it is one.
+    Like an optimal assignment it depends on the distances alone, and it is one if clusters are far apart.
     """
     n = apart.shape[0]
 
@@ -130,7 +130,7 @@ def paired(apart: Float[Array, "rows columns"]):
 
 
 def moved_place(target: HasUnits, modes: Modes, here: Place, origin, number, destination):
-    """T: (theta' in the mode `destination`, log |dT|, whether T leads back from there)."""
+    """T: (theta' in the mode `destination`, log |dT|, does T lead back from there?)."""
     partner = modes.partner[origin, destination]
     deviation = (here.coordinates[number] - modes.center[origin]) / modes.spread[origin]
     moved = modes.center[destination][partner] + modes.spread[destination][partner] * deviation
@@ -145,7 +145,7 @@ def moved_place(target: HasUnits, modes: Modes, here: Place, origin, number, des
 
 
 def in_one_step(key, target: HasUnits, state, here: Place, there: Place):
-    """New labels at the new place, and w (without the Jacobian)."""
+    """New labels at the new place, and w without the Jacobian."""
     old = target.units_of(state)
     moved = at_dispersion(target, state, there.dispersion)
     log_mass, logits = log_choices(target, old, there, moved.lambda_c)
@@ -160,21 +160,21 @@ def in_one_step(key, target: HasUnits, state, here: Place, there: Place):
 
 def log_choices(target: HasUnits, units: Units, place: Place, lambda_c):
     """(log sum_k exp(-lambda_c w_i d(u_i, m_k)) of every unit, its terms)."""
-    # Not `loss.divergences`, which leaves out the unit's own term: lambda differs between two places.
+    # Not `loss.divergences`, which omits the unit's own term: lambda differs between the two places.
     apart = BregmanLoss.divergences(target.loss, units.center, target.loss.centers_at(place.coordinates))
     logits = -lambda_c * units.weight[:, None] * apart
     return jax.nn.logsumexp(logits, axis=1), logits
 
 
 def log_normalizers(target: HasUnits, units: Units, lambda_c):
-    """sum_k log g_k; +inf where a cluster is empty."""
+    """sum_k log g_k; +inf if a cluster is empty."""
     means = cluster_means(units, target.n_clusters)
     total = target.loss.augmentation.log_normalizer(lambda_c, means).sum()
     return jnp.where((means.count > 0).all(), total, jnp.inf)
 
 
 def by_path(key, target: HasUnits, state, here: Place, there: Place, length):
-    """The state at the end of the path, and w (without the Jacobian); `length` is odd, and may be traced."""
+    """The state at the end of the path, and w without the Jacobian; `length` is odd, and may be traced."""
     forth = target.path_moves()
 
     def place(t):
@@ -184,7 +184,7 @@ def by_path(key, target: HasUnits, state, here: Place, there: Place, length):
         return Place(line, here.dispersion * jnp.exp(share * ratio))
 
     def pushed(t, state, total):
-        """The work of step t, which the labels do not see."""
+        """Add the work of step t, which does not change the labels."""
         before, after, known = place(t - 1), place(t), known_of(target, state)
         return total + computed_once(log_path_density(target, state, known, before, after))
 
@@ -212,7 +212,7 @@ def by_path(key, target: HasUnits, state, here: Place, there: Place, length):
 
 
 class Known(NamedTuple):
-    """What the density of a path reads of a labelling: its clusters' means, and the loss of which lambda is the temperature."""
+    """The parts of a labelling that a path's density reads: the clusters' means, and the loss that lambda multiplies."""
 
     means: ClusterMeans
     loss: Float[Array, ""]
@@ -223,14 +223,14 @@ def known_of(target: HasUnits, state) -> Known:
 
 
 def at_dispersion(target: HasUnits, state, dispersion):
-    """The state at another lambda, where lambda is sampled."""
+    """The state at another lambda, if lambda is sampled."""
     if target.prior is None:
         return state
     return state._replace(lambdas=target.with_dispersion(state.lambdas, dispersion))
 
 
 def log_path_density(target: HasUnits, state, known: Known, before: Place, after: Place):
-    """log pi(z, after) - log pi(z, before) for the labels of `state`, from differences that float32 can hold."""
+    """log pi(z, after) - log pi(z, before) for the labels of `state`, from differences that are safe in float32."""
     loss = target.loss
 
     def terms(place):
@@ -245,10 +245,10 @@ def log_path_density(target: HasUnits, state, known: Known, before: Place, after
 
 
 def log_prior_ratio(target: HasUnits, loss, before: Place, after: Place):
-    """The change of lambda^(a + degrees - 1) exp(-lambda (b + loss)), 0 where lambda is fixed."""
+    """Log change of lambda^(a + degrees - 1) exp(-lambda (b + loss)); 0 if lambda is fixed."""
     if target.prior is None:
         return jnp.zeros_like(before.dispersion)
     power = target.prior.shape + target.degrees - 1
     up = after.dispersion - before.dispersion
-    # log1p keeps what the difference of two logs would lose.
+    # log1p keeps digits that a difference of two logs loses.
     return power * jnp.log1p(up / before.dispersion) - (target.prior.rate + loss) * up

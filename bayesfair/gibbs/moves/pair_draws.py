@@ -1,19 +1,20 @@
 """Exact draws of the labels of two clusters at once, for all pairs of clusters side by side, given centres m (DESIGN 2.6).
 
-Given m the law of a labelling is prod_i exp(-lambda w_i d(x_i, m_{z_i})) / prod_k g_k on the balanced ones. So between two
-clusters a and b each of their members is in a with log odds r_i = lambda w_i (d(x_i, m_b) - d(x_i, m_a)), independently but
-for what the counts of the groups may be, and for g. A draw has two steps:
+Given m, the law of a labelling is prod_i exp(-lambda w_i d(x_i, m_{z_i})) / prod_k g_k on the balanced ones. So between
+two clusters a and b, each of their members is in a with log odds r_i = lambda w_i (d(x_i, m_b) - d(x_i, m_a)),
+independently apart from the constraint on the groups' counts and g. A draw has two steps:
 
-* how many of each group are in a: their laws are Poisson-binomial (`poisson_binomial.py`), restricted to the counts for which
-  a and b are balanced, times 1 / (g_a g_b). Lines through the counts are drawn along, as many as there are groups and more;
-* who of each group that is, given how many.
+* how many rows of each group are in a: their laws are Poisson-binomial (`poisson_binomial.py`), restricted to the
+  counts for which a and b are balanced, times 1 / (g_a g_b). Counts are drawn along lines, as many as there are groups
+  and some more;
+* which rows of each group these are, given their number.
 
-Where g reads more than counts (unequal weights, losses whose g reads means) the draw is a proposal, and each pair of clusters
-accepts or refuses it.
+If g reads more than counts (unequal weights, losses whose g reads means) the draw is a proposal, and each pair of
+clusters accepts or refuses it.
 
-The rows near the border of two clusters are dealt into blocks, which are drawn one after the other while the others stay; small
-groups are one block each. Which rows those are depends on their margins r alone, never on the labels: neither the rows of a
-pair of clusters nor their margins change when labels are exchanged within the pair.
+The rows near the border of two clusters are dealt into blocks. Blocks are drawn one after the other while all other
+rows stay; small groups are one block each. The choice of these rows depends on their margins r alone, never on the
+labels: exchanging labels within a pair of clusters changes neither its rows nor their margins.
 """
 
 from dataclasses import dataclass
@@ -35,18 +36,18 @@ from bayesfair.gibbs.poisson_binomial import by_inverse
 from bayesfair.gibbs.states import computed_once
 
 BLOCK = 256  # rows of a group in a pair of clusters that are drawn at once
-MORE_LINES, PLACES = 3, 128  # lines along which counts are drawn, more than there are groups; how far they reach
-QUANTILES = 128  # of margins, in which the border is looked for
-DECIDED = 5.0  # of log odds: who is farther from the border is often left out, where a group is more than a block
-MANY_BLOCKS = 1 << 20  # a multiple of nearly every number of blocks, near enough
+MORE_LINES, PLACES = 3, 128  # lines along which counts are drawn beyond the number of groups; places per line
+QUANTILES = 128  # quantiles of margins that are searched for the border
+DECIDED = 5.0  # log odds from the border beyond which rows of a large group are often left out
+MANY_BLOCKS = 1 << 20  # a random number below it modulo the number of blocks is nearly uniform
 SORT_BITS = 32
 
 
 class Ordered(NamedTuple):
     """The rows of every pair of clusters, sorted by pair, group and margin.
 
-    row, margin: of every place, margin is the log odds to be in the first cluster of the pair. first: the place of each group's
-    first row. near: how many ranks are passed over before the border, and how many are near it.
+    row, margin: of every place; margin is the log odds of the pair's first cluster. first: the place of each group's
+    first row. near: how many ranks precede the border, and how many are near it.
     """
 
     row: Int[Array, " obs"]
@@ -61,12 +62,12 @@ class Ordered(NamedTuple):
 
     @property
     def n_blocks(self):
-        """Into which the rows near the border are dealt (pairs, groups)."""
+        """The number of blocks of the rows near the border (pairs, groups)."""
         return jnp.maximum(-(-self.near[1] // self.block_size), 1)
 
 
 class Block(NamedTuple):
-    """Rows that are drawn at once, some of each group in the order of their margins, `there` or padding."""
+    """Rows that are drawn at once: some of each group, in the order of their margins, `there` or padding."""
 
     row: Int[Array, "pairs groups rows"]
     there: Bool[Array, "pairs groups rows"]
@@ -75,7 +76,7 @@ class Block(NamedTuple):
 
 
 class Filled(NamedTuple):
-    """Labels, and what they make of the clusters; `means`: None where nobody reads them."""
+    """Labels and the statistics of their clusters; `means`: None if nothing reads them."""
 
     label: Int[Array, " obs"]
     counts: Int[Array, "clusters groups"]
@@ -84,7 +85,7 @@ class Filled(NamedTuple):
 
 @dataclass(frozen=True)
 class PairDraws:
-    """Pairs the clusters at random (one stays alone where K is odd) and draws each pair's labels, `times` times over."""
+    """Pairs the clusters at random (with K odd one stays alone) and draws each pair's labels, `times` times."""
 
     times: int = 1
 
@@ -104,7 +105,7 @@ def drawn(key, target: HasLabels, state: CenteredLabelling) -> Int[Array, " obs"
     key_here, key_blocks = jax.random.split(key)
     uniforms = jax.random.uniform(key_here, (target.n_clusters + 3,))
     pairs = random_pairs(uniforms[3:])
-    # The median reach is 7 log odds; one draw in a hundred reaches 50, so that nobody is left out for good.
+    # The median reach is 7 log odds; one draw in a hundred reaches 50, so that no row is left out for good.
     ordered = in_order(target, state, pairs, DECIDED / jnp.sqrt(jnp.maximum(uniforms[0], 1e-6)))
     # Start at a random block and go either way: a sequence of blocks and its reverse are equally likely.
     first, step = (uniforms[1] * MANY_BLOCKS).astype(jnp.int32), jnp.where(uniforms[2] < 0.5, 1, -1)
@@ -116,7 +117,7 @@ def drawn(key, target: HasLabels, state: CenteredLabelling) -> Int[Array, " obs"
 
 
 def random_pairs(uniforms: Float[Array, " clusters"]) -> Int[Array, "pairs 2"]:
-    """The clusters in the order of these numbers, two by two."""
+    """The clusters sorted by these numbers, in pairs."""
     return jnp.argsort(uniforms)[: len(uniforms) // 2 * 2].reshape(-1, 2).astype(jnp.int32)
 
 
@@ -128,7 +129,7 @@ def filled(target: HasLabels, state: CenteredLabelling) -> Filled:
 
 
 def drawn_block(key, target: HasLabels, state: CenteredLabelling, ordered: Ordered, number, now: Filled) -> Filled:
-    """A draw of the blocks of this number, one of each group in each pair."""
+    """Draw the block of this number for each group in each pair."""
     key_counts, key_labels, key_accept = jax.random.split(key, 3)
     block = block_of(ordered, number, now.label)
     held, size = (part.sum(-1, dtype=jnp.int32) for part in (block.in_a, block.there))
@@ -137,7 +138,7 @@ def drawn_block(key, target: HasLabels, state: CenteredLabelling, ordered: Order
     log_laws = poisson_binomial.log_count_law(tree, tilt)
     count = counts_along(key_counts, target, state, ordered.pairs, now.counts, size, held, log_laws)
     trials = poisson_binomial.drawn_trials(key_labels, tree, count)
-    # If the odds are too extreme for floating point, the tables are empty: the rows stay.
+    # If the odds are too extreme for floating point, the tables are empty and the rows stay.
     told = ((trials == 0) | (trials == 1) & block.there).all((1, 2)) & (trials.sum(-1) == count).all(1)
     in_a = jnp.where(told[:, None, None], trials == 1, block.in_a)
     after = with_block(target, now, ordered.pairs, block, in_a)
@@ -149,7 +150,7 @@ def drawn_block(key, target: HasLabels, state: CenteredLabelling, ordered: Order
 
 
 def with_block(target: HasLabels, now: Filled, pairs, block: Block, in_a) -> Filled:
-    """The labels with those of a block written over."""
+    """The labels with those of a block replaced."""
     a, b = pairs[:, :, None, None].swapaxes(0, 1)
     row = jnp.where(block.there, block.row, target.n_obs)
     label = now.label.at[row].set(jnp.where(in_a, a, b).astype(now.label.dtype), mode="drop", unique_indices=True)
@@ -170,9 +171,9 @@ def with_block(target: HasLabels, now: Filled, pairs, block: Block, in_a) -> Fil
 
 
 def in_order(target: HasLabels, state: CenteredLabelling, pairs, reach) -> Ordered:
-    """Everybody in the order of pairs, groups and margins; who is within this reach of the border is near it."""
+    """All rows sorted by pair, group and margin; rows within `reach` of the border are near it."""
     n_groups, n_pairs = target.n_groups, len(pairs)
-    n_segments = n_pairs * n_groups + 1  # the last one: who is in no pair
+    n_segments = n_pairs * n_groups + 1  # the last one holds rows in no pair
     pair_of = (
         jnp.full(target.n_clusters, n_pairs, jnp.int32).at[pairs].set(jnp.arange(n_pairs, dtype=jnp.int32)[:, None])
     )
@@ -197,14 +198,16 @@ def in_order(target: HasLabels, state: CenteredLabelling, pairs, reach) -> Order
 
 
 def margins(target: HasLabels, x, pair, pairs, centers):
-    """d(x_i, m_b) - d(x_i, m_a) of some rows, where (a, b) is their `pair` (rows,) of clusters; of those in none, anything."""
+    """d(x_i, m_b) - d(x_i, m_a) for rows with `pair` (rows,) of clusters (a, b); undefined for rows in no pair."""
     a, b = (target.loss.divergence(x, centers[end[pair]]) for end in pairs.T)
     return b - a
 
 
 def sort_key(segment, margin, n_kinds):
-    """What is sorted by segment, then margin: exact to the segment; margins that agree in their leading bits stand as they
-    come. `n_kinds`: of segments."""
+    """A key that sorts by segment, then margin: exact for segments, by leading bits for margins.
+
+    Margins that agree in these bits keep their order. `n_kinds`: of segments.
+    """
     bits = bits_of(n_kinds)
     raw = jax.lax.bitcast_convert_type(margin.astype(jnp.float32), jnp.int32)
     ascending = jnp.where(raw < 0, ~raw, raw ^ jnp.int32(-(2**31))).astype(jnp.uint32)
@@ -230,7 +233,7 @@ def near_the_border(target: HasLabels, margin, first, size, reach) -> Int[Array,
     low, high = (at, at) if apart else (jnp.minimum(at, 0), jnp.maximum(at, 0))
 
     def ranks_below(limit):
-        """By bisection: how many margins of each group are below its limit."""
+        """Number of margins of each group below its limit, by bisection."""
 
         def halve(_, ends):
             low, high = ends
@@ -246,13 +249,13 @@ def near_the_border(target: HasLabels, margin, first, size, reach) -> Int[Array,
 
 
 def block_size(n_obs, n_segments) -> int:
-    """A power of two: as many rows as a group has in a pair where groups are alike, or up to four times as many."""
+    """Block size, a power of two: a group's rows in a pair if groups are alike, or up to four times as many."""
     alike = -(-2 * n_obs // n_segments)
     return min(BLOCK, power_of_two(alike))
 
 
 def block_of(ordered: Ordered, number, label) -> Block:
-    """Every n-th row near the border, n the number of blocks, from row `number` modulo n on."""
+    """Every n-th row near the border from row `number` modulo n on, with n the number of blocks."""
     passed, near = ordered.near[..., None]
     apart = ordered.n_blocks[..., None]
     rank = number % apart + apart * jnp.arange(ordered.block_size, dtype=jnp.int32)
@@ -267,9 +270,12 @@ def block_of(ordered: Ordered, number, label) -> Block:
 
 
 def counts_along(key, target: HasLabels, state, pairs, counts, size, held, log_laws) -> Int[Array, "pairs groups"]:
-    """How many of each group in the block are in a after draws along random lines; `size` (pairs, groups) are in the block,
-    `held` of them in a now, `log_laws` (pairs, groups, counts) what their margins say."""
-    stay = counts[pairs] - jnp.stack([held, size - held], 1)  # members that are not in the block
+    """Number of rows of each group in the block that are in a, after draws along random lines.
+
+    `size` (pairs, groups): rows in the block; `held`: of them in a now; `log_laws` (pairs, groups, counts): by their
+    margins.
+    """
+    stay = counts[pairs] - jnp.stack([held, size - held], 1)  # members outside the block
     members = counts[pairs].sum(1)
     n_places = min(2 * log_laws.shape[-1] - 1, PLACES)
     n_lines, (n_pairs, n_groups) = target.n_groups + MORE_LINES, members.shape
@@ -288,7 +294,7 @@ def counts_along(key, target: HasLabels, state, pairs, counts, size, held, log_l
 
 
 def directions(uniforms: Float[Array, "pairs 3"], members) -> Float[Array, "pairs groups"]:
-    """Random ones: what the groups have in the pair, the largest as 1; or one group, alone or against another."""
+    """Random directions: the groups' numbers in the pair, the largest as 1; or one group, alone or against another."""
     n_groups = members.shape[1]
     kind, one, other = (jnp.array([4, n_groups, n_groups]) * uniforms).astype(jnp.int32).T[..., None]
     one, other = one == jnp.arange(n_groups), other == jnp.arange(n_groups)
@@ -297,17 +303,17 @@ def directions(uniforms: Float[Array, "pairs 3"], members) -> Float[Array, "pair
 
 
 def line(held, direction, cell, begin, n_places) -> Int[Array, "pairs places groups"]:
-    """Counts along a line through those `held` (pairs, groups): floor(held + cell + t direction), t from `begin` (pairs,) on.
+    """Counts along a line through `held` (pairs, groups): floor(held + cell + t direction), for t from `begin` (pairs,) on.
 
-    `cell` is uniform in the unit cube, so that held + cell has the law of the counts, spread out; the steps t keep volumes, and
-    `begin` is uniform among those for which t = 0 is there. So a place drawn by its law is a Gibbs step.
+    `cell` is uniform in the unit cube, so that held + cell has the law of the counts, spread out. The steps t keep
+    volumes, and `begin` is uniform among the starts that include t = 0. So drawing a place by its law is a Gibbs step.
     """
     steps = begin[:, None] + jnp.arange(n_places)
     return held[:, None] + jnp.floor(cell[:, None] + steps[..., None] * direction[:, None]).astype(jnp.int32)
 
 
 def log_line_law(target: HasLabels, state, stay, size, log_laws, along) -> Float[Array, "pairs places"]:
-    """Log of what each place of a line is proportional to; -inf where there is nobody to make it, or who stays unbalanced."""
+    """Log of the unnormalised law of the places of a line; -inf if counts are impossible or unbalanced."""
     able = ((along >= 0) & (along <= size[:, None])).all(-1)
     in_a = jnp.clip(along, 0, size[:, None])
     of_margins = jnp.take_along_axis(log_laws, in_a.swapaxes(1, 2), -1).sum(1)
@@ -318,7 +324,7 @@ def log_line_law(target: HasLabels, state, stay, size, log_laws, along) -> Float
 
 
 def log_normalizers_at(target: HasLabels, state, size: Int[Array, "*clusters"]):
-    """log g of clusters of so many members, as it is where g reads their number alone."""
+    """log g of clusters with `size` members, for a g that reads their number alone."""
     flat = size.reshape(-1)
     mass = flat * (1 if target.weight is None else target.weight.mean())
     means = ClusterMeans(flat, mass.astype(target.x.dtype), jnp.zeros((len(flat), target.x.shape[1]), target.x.dtype))
@@ -326,11 +332,11 @@ def log_normalizers_at(target: HasLabels, state, size: Int[Array, "*clusters"]):
 
 
 def reads_who_moves(target: HasLabels) -> bool:
-    """Do the normalisers g_k read more than how many are in a cluster?"""
+    """Do the normalisers g_k read more than the number of a cluster's members?"""
     return target.loss.normalizer_reads_mean or target.weight is not None
 
 
 def log_rest(target: HasLabels, state, means: ClusterMeans) -> Float[Array, " clusters"]:
-    """What the law of the counts leaves out: log of 1 / g_k, beside what it is by the number of members alone."""
+    """Log of 1 / g_k beyond its dependence on the number of members, which the law of the counts includes."""
     of_number = log_normalizers_at(target, state, jnp.maximum(means.count, 1))
     return of_number - target.loss.augmentation.log_normalizer(state.lambdas, means)

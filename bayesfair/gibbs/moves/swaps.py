@@ -1,11 +1,11 @@
-"""Swaps of two same-group observations between two fairlets, all pairs of a matching at once.
+"""Swaps of two same-group rows between two fairlets, all pairs of a matching at once.
 
-A pairing names for every fairlet a partner and the slot it offers. It is drawn without looking at who would gain, from
-a law that is the same before and after the swap, so the proposal is symmetric. Given cluster centres m (the
-augmentation of `blocked.py`) the log ratio is a sum of one term per fairlet, and the pairs decide independently.
+A pairing gives every fairlet a partner and the slot it offers. It is drawn without looking at gains, from a law that is
+the same before and after the swap, so the proposal is symmetric. Given cluster centres m (the augmentation of
+`blocked.py`) the log ratio is a sum of one term per fairlet, and the pairs decide independently.
 
-Sources: the rectangular loop of G. Wang (2020) with the weights of Chakraborty, Bhattacharya and Pati
-(arXiv 2305.17557) is one such swap at a time.
+Sources: the rectangular loop of G. Wang (2020) with the weights of Chakraborty, Bhattacharya and Pati (arXiv
+2305.17557) is one such swap at a time.
 """
 
 from dataclasses import dataclass
@@ -23,10 +23,10 @@ from bayesfair.gibbs.states import Fairlets, computed_once
 
 @dataclass(frozen=True)
 class Swaps:
-    """Rounds of swaps in parallel; none where `rounds` is 0.
+    """Rounds of swaps in parallel; none if `rounds` is 0.
 
-    They weigh `target.swap_energies`: the law of B given C and the centres m, inside `GivenCenters`, or, under targets whose
-    fairlets do not look at the clusters, the law of B by itself. Rounds need a target with fairlets (`HasFairlets`).
+    They use `target.swap_energies`: the law of B given C and the centres m, inside `GivenCenters`; or the law of B
+    alone, for targets whose fairlets do not depend on the clusters. Rounds need a target with fairlets (`HasFairlets`).
     """
 
     rounds: int = 1
@@ -66,15 +66,15 @@ def swap_round(chances: Chances, target: HasFairlets, state, pairing: Pairing):
 
 
 class Proposal(NamedTuple):
-    """Every pair's swap, carried out: the fairlets as they would be, and the log acceptance ratio of each pair."""
+    """Every pair's swap, carried out: the resulting fairlets, and the log acceptance ratio of each pair."""
 
     fairlets: Fairlets
-    log_ratio: Float[Array, " fairlets"]  # the same number at both ends of a pair; -inf where a pair cannot swap
+    log_ratio: Float[Array, " fairlets"]  # the same at both ends of a pair; -inf if a pair cannot swap
     moves: Bool[Array, " fairlets"]  # would the swap change anything?
 
 
 def propose(target: HasFairlets, state, pairing: Pairing, energies) -> Proposal:
-    """Carry out every swap of the pairing; `energies(state)` is minus the log of the law, a term for each fairlet."""
+    """Carry out every swap of the pairing; `energies(state)` is minus the log of the law, one term per fairlet."""
     own = jnp.arange(state.fairlets.members.shape[0])
     energy = computed_once(energies(state))
     offered = jnp.take_along_axis(state.fairlets.members, pairing.slot[:, None], 1)[:, 0]
@@ -91,7 +91,7 @@ def propose(target: HasFairlets, state, pairing: Pairing, energies) -> Proposal:
 
 
 def fits(target: HasFairlets, fairlets: Fairlets, slot) -> Bool[Array, " fairlets"]:
-    """Does each fairlet hold as many of the group of its `slot` as it may?"""
+    """Does each fairlet hold an allowed number of the group of its `slot`?"""
     own = jnp.arange(fairlets.members.shape[0])
     group = jnp.asarray(target.slot_group)[slot]
     held = (fairlets.present & (jnp.asarray(target.slot_group) == group[:, None])).sum(1)
@@ -99,14 +99,14 @@ def fits(target: HasFairlets, fairlets: Fairlets, slot) -> Bool[Array, " fairlet
 
 
 def accept(uniform, pairing: Pairing, proposal: Proposal) -> Bool[Array, " fairlets"]:
-    """Metropolis: both ends of a pair compare with the first one's of the uniform numbers (fairlets,)."""
+    """Metropolis: both ends of a pair use the uniform number (fairlets,) of the first end."""
     own = jnp.arange(pairing.partner.shape[0])
     shared = uniform[jnp.minimum(own, pairing.partner)]
     return proposal.moves & (jnp.log(shared) < proposal.log_ratio)
 
 
 def keep(accepted, proposed, current):
-    """The proposed value of every fairlet that accepted, the current one elsewhere."""
+    """The proposed value of every fairlet that accepted, the current value otherwise."""
     return jax.tree.map(
         lambda new, old: jnp.where(accepted.reshape(-1, *[1] * (new.ndim - 1)), new, old), proposed, current
     )

@@ -1,9 +1,9 @@
 """One swap after the other, each with the exact ratio: the rectangular loop on a decomposition, for any loss.
 
-With one fairlet per observation the weighted rectangular loop (DESIGN 2.1, Algorithm 1 of the paper) is a swap of two
-same-group observations between two fairlets. Its ratio here is that of the joint target: it carries the change in the
-clustering loss, which the weights exp(-lambda_f l_ij) alone leave out. Needed where fairlets are not independent given
-the centres (k-dissimilarities, losses of a user's own), and mixes better than parallel swaps where fairlets are few.
+With one fairlet per row, the weighted rectangular loop (DESIGN 2.1, Algorithm 1 of the paper) is a swap of two
+same-group rows between two fairlets. Its ratio here is that of the joint target: it includes the change in the
+clustering loss, which the weights exp(-lambda_f l_ij) alone omit. It is needed if fairlets are not independent given
+the centres (k-dissimilarities, your own losses), and mixes better than parallel swaps with few fairlets.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from bayesfair.gibbs.states import OpenState
 
 @dataclass(frozen=True)
 class SwapsInTurn:
-    """The pairs of a matching one after the other, each by the exact ratio of `log_swap_ratio`."""
+    """Visits the pairs of a matching in turn, each by the exact ratio of `log_swap_ratio`."""
 
     statistics = Swaps.statistics
 
@@ -37,7 +37,7 @@ class Pair(NamedTuple):
 
 
 def clustering_gain(target: HasFairlets, rest, pair: Pair, units):
-    """What putting the two fairlets back, with these centres and weights, adds to the clustering loss."""
+    """Increase of the clustering loss when the two fairlets return with these centres and weights."""
     a, b = pair.fairlets
     first = a, units.center[0], units.weight[0]
     second = b, units.center[1], units.weight[1]
@@ -62,7 +62,7 @@ def log_swap_ratio(target: HasFairlets, rest, state: OpenState, pair: Pair):
 
 
 def swap_pairs(chances: Chances, target: HasFairlets, state: OpenState, pairing: Pairing):
-    """Every pair of the matching in turn; the fairlets, and the share of possible swaps that were accepted."""
+    """The fairlets after visiting every pair of the matching in turn, and the share of possible swaps accepted."""
     n_fairlets = state.cluster.shape[0]
     own = jnp.arange(n_fairlets)
     n_pairs = n_fairlets // 2
@@ -74,7 +74,7 @@ def swap_pairs(chances: Chances, target: HasFairlets, state: OpenState, pairing:
         a, uniform = inputs
         exists, a = a < n_fairlets, jnp.minimum(a, n_fairlets - 1)
         both = jnp.stack([a, pairing.partner[a]])
-        # Where there are fewer pairs than n // 2, a placeholder pair of two different fairlets stays as it is.
+        # With fewer pairs than n // 2, a placeholder pair of two different fairlets stays unchanged.
         both = jnp.where(exists, both, jnp.array([0, 1]))
         now = state._replace(fairlets=fairlets)
         pair = Pair(both, pairing.slot[both])
@@ -86,7 +86,7 @@ def swap_pairs(chances: Chances, target: HasFairlets, state: OpenState, pairing:
 
 
 def swap_pair(target: HasFairlets, stats, state: OpenState, pair: Pair, takes):
-    """The swap of one pair, carried out if `takes(log ratio)`: (statistics, fairlets, (was it?, was it possible?))."""
+    """Swap one pair if `takes(log ratio)`: (statistics, fairlets, (was it swapped?, was it possible?))."""
     both = pair.fairlets
     two = state._replace(fairlets=jax.tree.map(lambda part: part[both], state.fairlets), cluster=state.cluster[both])
     rest = moved(target.loss.remove, target, stats, two, both)

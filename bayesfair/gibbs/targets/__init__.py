@@ -1,4 +1,4 @@
-"""The targets that ship, one file each."""
+"""The targets of the package, one file each."""
 
 from bayesfair._check import message
 from bayesfair.gibbs.target import Target
@@ -13,7 +13,7 @@ TARGETS = {"joint": Joint, "cut": Cut, "optimal": FixedUnits, "labels": Labels}
 
 
 def resolve_target(target) -> type[Target]:
-    """The target's class of that name, or the `Target` subclass itself."""
+    """The class of the target with this name, or the `Target` subclass itself."""
     if isinstance(target, type) and issubclass(target, Target):
         return target
     if not (isinstance(target, str) and target in TARGETS):

@@ -1,6 +1,6 @@
-"""The cut: B ~ exp(-lambda_f L_f), then C | B ~ exp(-lambda_c L_c); what Algorithm 1 and (12) of the paper aim at.
+"""The cut: B ~ exp(-lambda_f L_f), then C | B ~ exp(-lambda_c L_c); the aim of the paper's Algorithm 1 and (12).
 
-One step of C for each step of B is not exact for it (Plummer 2015): `inner_steps` reallocations approach C | B.
+One step of C per step of B is not exact for it (Plummer 2015): `inner_steps` reallocations approach C | B.
 """
 
 from bayesfair.gibbs.moves.loop_steps import LoopSteps
@@ -14,8 +14,8 @@ from bayesfair.gibbs.targets.fairlets import FairletTarget
 class Cut(FairletTarget):
     """B by itself, C given B.
 
-    The density of a state is known up to a factor only that depends on B, the sum over all clusterings of it: there is no
-    `lp`. lambda_f stays where it starts: what clusters say must not reach the decomposition.
+    The density of a state is known only up to a factor that depends on B, the sum over all clusterings of it: there is
+    no `lp`. lambda_f stays at its start: clusters must not influence the decomposition.
     """
 
     clusters_are_independent = True

@@ -1,4 +1,4 @@
-"""Fairlets that change: their data, their slots, and what each of them pays."""
+"""Fairlets that change: their data, slots and losses."""
 
 from dataclasses import field
 
@@ -20,15 +20,15 @@ from bayesfair.gibbs.target import STATIC, Settings, Table, as_pytree, rows_of
 from bayesfair.gibbs.targets.over_fairlets import Losses, OverFairlets, what_to_balance
 from bayesfair.gibbs.temperature import Dispersion
 
-SWAP_ROUND_FAIRLETS = 40_000  # rounds of swaps in a sweep: about this many fairlets are asked, at most MAX_ROUNDS
-MAX_ROUNDS = 16  # times, and no more often than there are fairlets
+SWAP_ROUND_FAIRLETS = 40_000  # rounds of swaps in a sweep try about this many fairlets, in at most MAX_ROUNDS
+MAX_ROUNDS = 16  # rounds, and at most as many as there are fairlets
 
 
 @as_pytree
 class FairletTarget(HasFairlets, OverFairlets):
-    """Data and losses of B and C; subclasses say how B and C depend on each other, and by which moves they change."""
+    """Data and losses of B and C; subclasses define how B and C depend on each other, and the moves."""
 
-    x: Float[Array, "obs_and_phantom dim"]  # the last row, all zeros, is the phantom's
+    x: Float[Array, "obs_and_phantom dim"]  # the last row is the phantom's, all zeros
     lower: Int[Array, "all_fairlets groups"]
     upper: Int[Array, "all_fairlets groups"]
     matchings: Int[Array, "pool points"]
@@ -39,7 +39,7 @@ class FairletTarget(HasFairlets, OverFairlets):
     free_sizes: bool = field(metadata=STATIC)
     prior: Dispersion | None = field(metadata=STATIC)
     n_numbers: float = field(metadata=STATIC)
-    weight: Float[Array, " obs_and_phantom"] | None = None  # of the observations; None where all are 1
+    weight: Float[Array, " obs_and_phantom"] | None = None  # of the rows; None if all are 1
     modes: Modes | None = None
 
     @classmethod
@@ -56,7 +56,7 @@ class FairletTarget(HasFairlets, OverFairlets):
 
     @classmethod
     def of(cls, table: Table, held: Capacities, settings: Settings, matchings, dtype=jnp.float32):
-        """The target of fairlets that hold so many."""
+        """The target of fairlets with these capacities."""
         weight = table.weight
         return cls(
             x=jax.device_put(rows_of(table.X, settings.loss, dtype, n_more=1)),
@@ -83,7 +83,7 @@ class FairletTarget(HasFairlets, OverFairlets):
 
     @property
     def swap_slots(self):
-        """Slots whose members may change fairlet: all but the anchors'."""
+        """Slots whose members may change fairlet: all except the anchors'."""
         return tuple(slot for slot, group in enumerate(self.slot_group) if group != self.anchor)
 
     @property
@@ -91,7 +91,7 @@ class FairletTarget(HasFairlets, OverFairlets):
         return self.n_fairlets * len(self.slot_group) != self.n_obs
 
     def swap_rounds(self) -> int:
-        """Rounds of parallel swaps in a sweep; 0 where nobody can change fairlet."""
+        """Rounds of parallel swaps in a sweep; 0 if no member can change fairlet."""
         if not self.swap_slots or self.n_fairlets == 1:
             return 0
         return min(max(SWAP_ROUND_FAIRLETS // self.n_fairlets, 1), MAX_ROUNDS, self.n_fairlets)
@@ -108,7 +108,7 @@ class FairletTarget(HasFairlets, OverFairlets):
         return Fairlets(members, x, self._is_present(members), self.lower, self.upper)
 
     def _is_present(self, members):
-        # A constant where no slot is ever empty: the compiler then drops every mask.
+        # A constant if no slot is ever empty, so that the compiler drops every mask.
         return members < self.n_obs if self.has_phantoms else jnp.ones(members.shape, bool)
 
     def replace_slot(self, fairlets, slot, incoming):
@@ -127,7 +127,7 @@ class FairletTarget(HasFairlets, OverFairlets):
         return None if self.weight is None else self.weight[fairlets.members]
 
     def labels(self, state: FairletState) -> Int[Array, " obs"]:
-        """cluster[fairlet] of every observation."""
+        """cluster[fairlet] of every row."""
         cluster = jnp.broadcast_to(state.cluster[:, None], state.members.shape)
         return jnp.zeros(self.x.shape[0], cluster.dtype).at[state.members].set(cluster)[:-1]
 
@@ -139,7 +139,7 @@ class FairletTarget(HasFairlets, OverFairlets):
     # The law
 
     def fairlet_losses(self, fairlets: Fairlets) -> Float[Array, " fairlets"]:
-        """What each fairlet pays."""
+        """Loss of each fairlet."""
         anchor = None if self.anchor is None else self.slot_group.index(self.anchor)
 
         def paid(part, _):
@@ -156,7 +156,7 @@ class FairletTarget(HasFairlets, OverFairlets):
 
 
 def _near_pool(X, code, anchor, rng):
-    """Matchings for the near swaps: of anchors, or of observations within their group where there are no anchors."""
+    """Matchings for near swaps: of anchors, or of rows within their group in the hub form."""
     if anchor is None:
         return neighbour_matchings(X, code, rng)
     points = X[code == anchor]

@@ -1,4 +1,4 @@
-"""B fixed at the optimal decomposition, C sampled: the paper's MC-EM, and with singletons vanilla Gibbs k-means."""
+"""B fixed at the optimal decomposition, C sampled: the paper's MC-EM; with singletons, vanilla Gibbs k-means."""
 
 from dataclasses import field
 
@@ -25,7 +25,7 @@ BLOCK = 2**14  # fairlets that are opened at a time
 
 @as_pytree
 class FixedUnits(OverFairlets):
-    """C given the best decomposition, of which a unit is all that is left of each fairlet: no state has members."""
+    """C given the best decomposition: fairlets are units only, and no state has members."""
 
     x: Float[Array, "fairlets dim"]  # centres of the fairlets
     unit_weight: Float[Array, " fairlets"]
@@ -54,7 +54,7 @@ class FixedUnits(OverFairlets):
 
     @classmethod
     def of(cls, table: Table, held: Capacities, settings: Settings, dtype=jnp.float32):
-        """The target of the table's fairlets, which hold so many."""
+        """The target of the table's fairlets with these capacities."""
         center, weight, paid = _units_and_loss(table, held, settings.loss, dtype)
         return cls(
             x=jax.device_put(center),
@@ -100,7 +100,7 @@ class FixedUnits(OverFairlets):
 
 
 def _units_and_loss(table: Table, held: Capacities, loss: Loss, dtype):
-    """(centres, weights and the sum of the losses) of the fairlets of a table, some of them at a time."""
+    """(centres, weights, sum of the losses) of the fairlets of a table, computed part by part."""
     X, members, dim = table.X, table.members, table.X.shape[1]
     n_fairlets, n_obs, anchor = len(members), len(X), anchor_group(held)
     anchor_slot = None if anchor is None else groups_of_slots(held).index(anchor)
@@ -109,7 +109,7 @@ def _units_and_loss(table: Table, held: Capacities, loss: Loss, dtype):
     paid = np.empty(n_fairlets, dtype)
     size = min(BLOCK, n_fairlets)
     for first in range(0, n_fairlets, size):
-        own = slice(min(first, n_fairlets - size), min(first + size, n_fairlets))  # all as long: compiled once
+        own = slice(min(first, n_fairlets - size), min(first + size, n_fairlets))  # equal lengths compile once
         present = members[own] < n_obs
         who = np.where(present, members[own], 0)
         rows = X[who.ravel()].reshape(*who.shape, dim) - mean

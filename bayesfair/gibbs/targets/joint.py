@@ -12,13 +12,13 @@ from bayesfair.gibbs.sweep import Repeat
 from bayesfair.gibbs.target import as_pytree
 from bayesfair.gibbs.targets.fairlets import FairletTarget
 
-PATH_ROUNDS = 4  # of swaps at every step of a jump
-PATH_BLOCKS, PATH_WHOLE = 8, 2_000  # blocks of its reallocations; from so many fairlets on one block is accepted
+PATH_ROUNDS = 4  # rounds of swaps at every step of a jump
+PATH_BLOCKS, PATH_WHOLE = 8, 2_000  # blocks of its reallocations; from PATH_WHOLE fairlets on, one block
 
 
 @as_pytree
 class Joint(FairletTarget):
-    """B and C at once. Where the loss has conjugate centres m, fairlets swap members in parallel given m."""
+    """B and C jointly. If the loss has conjugate centres m, fairlets swap members in parallel given m."""
 
     clustering_moves_fairlets = True
 
@@ -42,13 +42,13 @@ class Joint(FairletTarget):
         return Swaps(min(self.swap_rounds(), PATH_ROUNDS)), BlockedReallocation(blocks)
 
     def swap_energies(self, state: CenteredState):
-        """-log p(B | C, m), a term for each fairlet."""
+        """-log p(B | C, m), one term per fairlet."""
         units = self.units_of(state)
         attraction = units.weight * self.loss.divergence(units.center, state.centers[state.cluster])
         return self.fairlet_energies(state) + state.lambdas.clustering * attraction
 
     def log_round_ratio(self, before: CenteredState, after: CenteredState):
-        """The change in the augmentation's normaliser, where swaps can change it."""
+        """The change in the augmentation's normaliser, if swaps can change it."""
         if not (self.free_sizes or self.loss.normalizer_reads_mean or self.weight is not None):
             return jnp.zeros((), self.x.dtype)
         old, new = self.units_of(before), self.units_of(after)

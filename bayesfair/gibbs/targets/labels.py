@@ -1,8 +1,8 @@
 """The posterior directly on balanced labellings, without fairlets (DESIGN.md, section 2.6).
 
-p(z) is proportional to exp(-lambda L(z)) on the space S of balanced labellings with every cluster used, L the clustering
-loss of the observations themselves, units of weight one, or of the weights that they were given: S counts people whatever
-they weigh.
+p(z) is proportional to exp(-lambda L(z)) on the space S of balanced labellings with every cluster used. L is the
+clustering loss of the rows themselves, units of weight one or of the given weights: S counts rows whatever their
+weights.
 """
 
 from dataclasses import field
@@ -35,15 +35,15 @@ from bayesfair.gibbs.target import STATIC, Settings, Table, Target, as_pytree, r
 from bayesfair.gibbs.targets.starts import start_dispersion
 from bayesfair.gibbs.temperature import Dispersion, check_how_many, refuse_without_degree
 
-SQUARES = CENTROIDS["kmeans"]  # near enough to start from under losses without such centres
+SQUARES = CENTROIDS["kmeans"]  # good enough to start from for losses without such centres
 LARGEST_BUNDLE = 12
-POOLS = 4  # of bundles, for losses without centres
-# How far a sweep reaches; larger tables get fewer of each, so that it stays O(N).
-IN_TURN = 2_000  # people, and pairs of them, that are visited one by one
-PAIRED = 80_000  # rows in the random matchings of clusters of a sweep: at least one matching, at most K - 1
+POOLS = 4  # pools of bundles, for losses without centres
+# Reach of a sweep; larger tables get fewer visits per row, so that it stays O(N).
+IN_TURN = 2_000  # rows, and pairs of rows, that are visited one by one
+PAIRED = 80_000  # rows in the random matchings of clusters per sweep: at least one matching, at most K - 1
 EXCURSIONS = 4
-PATH_MATCHINGS = 1  # at every step of a jump
-STARTS_PER_CHAIN = 4  # cooled starts; of tables of many people as many as there are chains
+PATH_MATCHINGS = 1  # matchings at every step of a jump
+STARTS_PER_CHAIN = 4  # cooled starts per chain; one for tables of many rows
 
 
 class LabelLosses(NamedTuple):
@@ -58,7 +58,7 @@ class Labels(HasLabels, Target):
 
     x: Float[Array, "obs dim"]
     group: Int[Array, " obs"]
-    by_group: Int[Array, " obs"]  # everybody, sorted by group
+    by_group: Int[Array, " obs"]  # all rows, sorted by group
     first_of_group: Int[Array, " groups_and_one"]
     bundles: Int[Array, "pools bundles members"]  # for losses without centres
     constraint: BalanceConstraint
@@ -67,7 +67,7 @@ class Labels(HasLabels, Target):
     n_groups: int = field(metadata=STATIC)
     prior: Dispersion | None = field(metadata=STATIC)
     n_numbers: float = field(metadata=STATIC)
-    weight: Float[Array, " obs"] | None = None  # of the observations, in the loss; None where all are 1
+    weight: Float[Array, " obs"] | None = None  # of the rows, in the loss; None if all are 1
     modes: Modes | None = None
 
     promise = "labels"
@@ -102,7 +102,7 @@ class Labels(HasLabels, Target):
 
     @classmethod
     def of(cls, table: Table, constraint: BalanceConstraint, settings: Settings, dtype=jnp.float32):
-        """The target on the labellings of a table that keep the constraint."""
+        """The target on the labellings of a table that satisfy the constraint."""
         groups, loss, weight = table.groups, settings.loss, table.weight
         by_group = np.argsort(groups.code, kind="stable").astype(np.int32)
         first = np.concatenate([[0], np.cumsum(groups.sizes)]).astype(np.int32)
@@ -137,8 +137,10 @@ class Labels(HasLabels, Target):
         return self.n_obs
 
     def starts(self, table, settings, num_chains):
-        """Cooled labellings, the cheapest of several, another one in each chain; lambda at the mean of its law given the
-        best of them."""
+        """Cooled labellings, the cheapest of several, a different one in each chain.
+
+        lambda is at the mean of its law given the best of them.
+        """
         known = None if self.loss.augmentation is None else centroids_of(self.loss.dissimilarity)
         n_starts = num_chains * (STARTS_PER_CHAIN if self.n_obs < MANY else 1)
         labels, _ = cooled_labels(self._balanced(table, known or SQUARES), n_starts, settings.seed)
@@ -162,7 +164,7 @@ class Labels(HasLabels, Target):
         return Labelling(on_device(found), on_device(np.broadcast_to(best.lambdas, len(found))))
 
     def _balanced(self, table, centroids: Centroids) -> BalancedProblem:
-        """That of the cheapest labels, weights of mean 1 in double precision."""
+        """The problem of the cheapest labels: weights of mean 1 in double precision."""
         weight = np.ones(self.n_obs) if self.weight is None else np.asarray(self.weight, np.float64)
         constraint = jax.tree.map(np.asarray, self.constraint)
         rows = table.X, table.groups.code, weight / weight.mean()
@@ -192,7 +194,7 @@ class Labels(HasLabels, Target):
         return state.label
 
     def units_of(self, state):
-        """The observations."""
+        """The rows as units."""
         return Units(self.x, self.weights, state.label)
 
     @property
@@ -218,7 +220,7 @@ class Labels(HasLabels, Target):
         return LabelLosses(self.loss.cluster_losses(self.units_of(state), self.n_clusters).sum())
 
     def log_density(self, state, lambdas):
-        """log p(z), or log p(z, lambda) where lambda has a prior, up to a constant."""
+        """log p(z), or log p(z, lambda) if lambda has a prior, up to a constant."""
         return self._log_density_at(self.losses(state).clustering, lambdas)
 
     def _log_density_at(self, loss, dispersion):
@@ -245,7 +247,7 @@ def _loss(target, label):
 
 
 def bundle_composition(sizes) -> tuple[int, ...]:
-    """Members of each group in a bundle: few, and near the groups' ratio; the smaller the nearer it is."""
+    """Members of each group in a bundle: few, near the groups' ratio; the smaller the group the nearer."""
     share, candidates = np.asarray(sizes) / np.sum(sizes), []
     for size in range(1, LARGEST_BUNDLE + 1):
         floor = np.floor(share * size).astype(int)
@@ -256,8 +258,10 @@ def bundle_composition(sizes) -> tuple[int, ...]:
 
 
 def _pools(X, by_group, first, composition, rng):
-    """Bundles (pools, bundles, members) of people who are near each other: the groups in order of a random projection,
-    a pool each, cut into pieces."""
+    """Bundles (pools, bundles, members) of rows that are near each other.
+
+    Each pool sorts the groups along a random projection and cuts them into pieces.
+    """
     pools = []
     for _ in range(POOLS):
         place = X @ rng.normal(size=X.shape[1])

@@ -1,4 +1,4 @@
-"""What targets over fairlets share: both losses, temperatures, reallocation, and the decomposition that chains start from."""
+"""The common part of targets over fairlets: losses, temperatures, reallocation, and the decomposition to start from."""
 
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ from bayesfair.gibbs.target import Settings, Table, Target
 from bayesfair.gibbs.targets.starts import further_states, start_states
 from bayesfair.gibbs.temperature import check_how_many, refuse_without_degree
 
-COLLAPSED_LIMIT = 2_000  # fairlets: above it a sequential sweep costs more than its better mixing is worth
+COLLAPSED_LIMIT = 2_000  # fairlets above which a sequential sweep costs more than its better mixing is worth
 
 
 class Losses(NamedTuple):
@@ -59,7 +59,7 @@ class OverFairlets(HasUnits, Target):
 
     @classmethod
     def prepared(cls, table, settings, state=None):
-        """The table with its optimal (or best found) decomposition, or with the fairlets of the run that goes on."""
+        """The table with its optimal (or best found) decomposition, or with the fairlets of a run that continues."""
         groups, composition, held = what_to_balance(table, settings)
         if state is not None:
             members = np.asarray(state["members"])
@@ -68,12 +68,12 @@ class OverFairlets(HasUnits, Target):
         return table._replace(fairlets=found, members=member_table(found.fairlet, groups.code, held.upper))
 
     def starts(self, table, settings, num_chains):
-        """The decomposition of the table in every chain, a k-means++ restart of the clustering each."""
+        """The table's decomposition in every chain, each with its own k-means++ restart of the clustering."""
         members = () if self.keeps_fairlets else on_device(table.members)
         return start_states(self, table, settings, members, num_chains)
 
     def further_starts(self, table, settings, best, most, rng):
-        """The best decomposition's fairlets around annealed centres, or around those of the best clustering, one relocated."""
+        """The best decomposition's fairlets around annealed centres, or around the best clustering's with one relocated."""
         return further_states(self, best, most, rng)
 
     def write(self, states):
@@ -86,7 +86,7 @@ class OverFairlets(HasUnits, Target):
         return FairletState(() if self.keeps_fairlets else arrays["members"], arrays["cluster"], lambdas)
 
     def members_of(self, states) -> Int[np.ndarray, "*batch fairlets slots"]:
-        """Who is in which slot, in every one of the states."""
+        """Members by slot, in every state."""
         return np.asarray(states.members)
 
     @property
@@ -100,11 +100,11 @@ class OverFairlets(HasUnits, Target):
     # The law
 
     def log_density(self, state, lambdas):
-        """log p(B, C), or log p(B, C, lambda) where lambda has a prior, up to a constant."""
+        """log p(B, C), or log p(B, C, lambda) if lambda has a prior, up to a constant."""
         return self.log_density_at(self.losses(state), lambdas)
 
     def log_density_at(self, losses: Losses, lambdas):
-        """`log_density` from losses at hand."""
+        """`log_density` from known losses."""
         lp = -lambdas.fairlet * losses.fairlet - lambdas.clustering * losses.clustering
         return lp + self.log_law_of(self.dispersion_of(lambdas))
 
@@ -139,7 +139,7 @@ class OverFairlets(HasUnits, Target):
         return () if self.prior is None else (DrawInverseDispersion(),)
 
     def reallocation(self, settings: Settings):
-        """The move of C given B: collapsed where fairlets are few, blocked where they are many, unless it is asked for."""
+        """The move of C given B: collapsed with few fairlets, blocked with many, unless set otherwise."""
         kind = settings.reallocation
         if kind not in ("auto", "collapsed", "blocked"):
             remedy = "Both are exact; 'auto' takes the one that suits the number of fairlets."
@@ -171,14 +171,14 @@ def what_to_balance(table: Table, settings: Settings):
 
 
 def _fewer_clusters(groups, held: Capacities, composition):
-    """What helps where there are more clusters than fairlets."""
+    """The remedy if there are more clusters than fairlets."""
     n_fairlets, n_obs = len(held.lower), len(groups.code)
     ruled = rule_of_small_groups(groups.sizes, groups.names) if isinstance(composition, str) else ""
     return f"There are {n_fairlets} fairlets (n_samples = {n_obs}): ask for fewer clusters or smaller fairlets. {ruled}".strip()
 
 
 def _refuse_min_balance(table: Table, settings: Settings):
-    """Fairlets hold whole crossings of all attributes, and their composition is what balance they have."""
+    """Raise an error for settings of balance that fairlets ignore: their composition decides it, on whole crossings."""
     remedy = "Pass target='labels', or leave it out."
     if not (isinstance(settings.min_balance, str) and settings.min_balance == "exact"):
         rule = "be left out for targets over fairlets, whose composition decides"
@@ -191,7 +191,7 @@ def _refuse_min_balance(table: Table, settings: Settings):
 
 
 def _best_fairlets(table: Table, settings: Settings, held: Capacities, composition, stay: bool) -> Decomposition:
-    """The optimum, or the best decomposition found, which is told where fairlets `stay`."""
+    """The optimum, or the best decomposition found; a warning if a suboptimal one has to `stay`."""
     if held.lower.sum(1).max() == 1:
         alone = np.arange(len(table.X))
         return Decomposition(alone, np.ones((len(alone), 1), np.int64), 0.0, 0.0, True)
@@ -199,5 +199,5 @@ def _best_fairlets(table: Table, settings: Settings, held: Capacities, compositi
     settled = {"random_state": settings.seed, "sample_weight": table.weight}
     found = decompose(X, table.groups, composition, dissimilarity=settings.loss.dissimilarity, **settled)
     if found.anchored and not found.optimal and stay:
-        tell(f"The fairlets that all draws keep are not proved optimal: {found}.")
+        tell(f"The fairlets, which are the same in all draws, are not proved optimal: {found}.")
     return found

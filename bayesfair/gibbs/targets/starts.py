@@ -1,6 +1,6 @@
 """Where chains over fairlets start: the optimal (or best found) decomposition, and k-means++ clusterings that differ by chain.
 
-Different starts make a second mode show as a large R-hat instead of as silence.
+Different starts make a second mode visible as a large R-hat.
 """
 
 import jax
@@ -14,12 +14,12 @@ from bayesfair.gibbs.states import FairletState, InverseTemperatures
 from bayesfair.gibbs.target import Settings, Table
 from bayesfair.gibbs.temperature import Dispersion, holmes_walker, loss_likelihood_bootstrap
 
-NO_LOSS = 1e-10  # of the loss of one cluster: less is rounding
-LEAST_SHAPE = 0.25  # of the gamma law of lambda: draws of smaller shapes are 0 in float32
+NO_LOSS = 1e-10  # share of the loss of one cluster below which a loss is rounding
+LEAST_SHAPE = 0.25  # shape of the gamma law of lambda: smaller shapes give draws of 0 in float32
 
 
 def start_states(target, table: Table, settings: Settings, members, num_chains: int):
-    """The fairlets of these `members`, a clustering of them for every chain, temperatures that suit the best of them."""
+    """The fairlets of these `members`, a clustering of them for every chain, and temperatures that suit the best one."""
     rng = np.random.default_rng(settings.seed)
     clusters = start_clusterings(target, members, num_chains, rng)
     losses = [jax.tree.map(float, _losses(target, members, cluster)) for cluster in clusters]
@@ -29,7 +29,7 @@ def start_states(target, table: Table, settings: Settings, members, num_chains: 
     return stacked_states(target, members, clusters, lambdas)
 
 
-# Compiled whole: run one operation at a time they cost seconds of compilation.
+# Compiled as one: compiling operation by operation takes seconds.
 @jax.jit
 def _losses(target, members, cluster):
     return target.losses(target.open(FairletState(members, cluster, None)))
@@ -55,8 +55,10 @@ def start_clusterings(target, members, num_chains: int, rng: np.random.Generator
 
 
 def k_means(X, weights, inits, n_found: int, n_clusters: int, rng: np.random.Generator):
-    """Clusterings (starts, N) by Lloyd's algorithm from every one of `inits`; `n_clusters` are used where it finds fewer. The
-    centres of many rows are those of some."""
+    """Clusterings (starts, N) by Lloyd's algorithm from every one of `inits`, with `n_clusters` clusters used.
+
+    With many rows, centres are found on some of them.
+    """
     from sklearn.cluster import KMeans
     from threadpoolctl import threadpool_limits
 
@@ -77,7 +79,7 @@ def _places(target, members):
 
 
 def further_states(target, best: FairletState, most: int, rng):
-    """Clusterings of the fairlets of the `best` state: from annealed centres, and from its own with one relocated."""
+    """Clusterings of the `best` state's fairlets: from annealed centres, and from its own with one relocated."""
     members = jax.tree.map(on_device, best.members)
     centers, weights = _places(target, members)
     if target.n_clusters == 1 or not has_distinct_rows(centers, target.n_clusters + 1):
@@ -90,7 +92,7 @@ def further_states(target, best: FairletState, most: int, rng):
 
 
 def fill_empty_clusters(labels, n_clusters: int):
-    """Labels with every cluster used: an empty one takes a unit from the largest."""
+    """Labels with every cluster used: an empty cluster takes a unit from the largest."""
     labels = np.array(labels, dtype=np.int32)
     for empty in np.setdiff1d(np.arange(n_clusters), labels):
         largest = np.bincount(labels, minlength=n_clusters).argmax()
@@ -99,7 +101,7 @@ def fill_empty_clusters(labels, n_clusters: int):
 
 
 def stacked_states(target, members, clusters, lambdas: InverseTemperatures):
-    """The same decomposition and temperatures in every chain, its own clustering each."""
+    """The same decomposition and temperatures in every chain, each with its own clustering."""
     n_chains = len(clusters)
     members = jax.tree.map(lambda part: on_device(np.broadcast_to(part, (n_chains, *part.shape))), members)
     lambdas = (on_device(np.full(n_chains, part), target.x.dtype) for part in lambdas)
@@ -107,28 +109,27 @@ def stacked_states(target, members, clusters, lambdas: InverseTemperatures):
 
 
 def _temperatures(target, table: Table, inverse_temperature, labels, losses) -> InverseTemperatures:
-    """A pair as it is, or those of one lambda."""
+    """A fixed pair, or the pair for one lambda."""
     if isinstance(inverse_temperature, tuple) and not isinstance(inverse_temperature, Dispersion):
         return InverseTemperatures(*inverse_temperature)
     return target.of_dispersion(start_dispersion(target, table, inverse_temperature, labels, target.total_loss(losses)))
 
 
 def start_dispersion(target, table: Table, inverse_temperature, labels, loss) -> float:
-    """lambda by the residuals around the clusters where that is asked for, or at the mean of its conditional law where they
-    have this `loss`."""
+    """lambda by the residuals around the clusters, if asked for, or at the mean of its law given this `loss`."""
     if inverse_temperature == "holmes-walker":
         return holmes_walker(target.loss, np.asarray(table.X), labels, dim=table.dim, weight=table.weight)
     if inverse_temperature == "loss-likelihood-bootstrap":
         return loss_likelihood_bootstrap(target.loss, np.asarray(table.X), labels, weight=table.weight)
     total = inverse_temperature.rate + loss
     if total <= NO_LOSS * _loss_of_one_cluster(target.loss.dissimilarity, table):
-        rule = "not be 'dispersion' where clusters fit the data without any loss"
+        rule = "not be 'dispersion' if clusters fit the data without any loss"
         remedy = "Ask for fewer clusters than there are distinct rows, or fix inverse_temperature."
         bad = f"a loss of {total:.3g} at the start (n_samples = {len(table.X)})"
         raise ValueError(message("inverse_temperature", rule, bad, remedy))
     shape = inverse_temperature.shape + target.degrees
     if shape < LEAST_SHAPE:
-        rule = "not be 'dispersion' where rows weigh next to nothing"
+        rule = "not be 'dispersion' if rows have almost no weight"
         bad = f"weights of {table.weight.sum():.3g} in all"
         remedy = "Divide sample_weight by its mean, or fix inverse_temperature."
         raise ValueError(message("inverse_temperature", rule, bad, remedy))
@@ -136,7 +137,7 @@ def start_dispersion(target, table: Table, inverse_temperature, labels, loss) ->
 
 
 def _loss_of_one_cluster(dissimilarity, table: Table) -> float:
-    """What all rows pay for their mean, by their weights."""
+    """Weighted sum of the rows' costs for their mean."""
     X, blocks = table.X, row_blocks(len(table.X))
 
     def weight(rows):
