@@ -164,7 +164,7 @@ def test_margins_stay_and_rates_are_shares():
         ([[2, 0], [0, 1]], np.ones((2, 2)), {}, "`H` must be a matrix of zeros and ones"),
         (np.eye(2), np.ones((2, 3)), {}, "`weights` must have the shape of H"),
         (np.eye(2), -np.ones((2, 2)), {}, "`weights` must be finite and at least 0"),
-        (np.eye(2), 1 - np.eye(2), {}, "`H` must be 0 where the weight is 0"),
+        (np.eye(2), 1 - np.eye(2), {}, "`H` must be 0 wherever the weight is 0"),
         (np.eye(2), np.ones((2, 2)), {"acceptance": "greedy"}, "`acceptance` must be"),
         (np.eye(2), np.ones((2, 2)), {"num_steps": -1}, "`num_steps` must be an integer"),
     ],

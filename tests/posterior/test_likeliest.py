@@ -60,7 +60,7 @@ def test_bounds_on_sizes_are_kept_too(sensitive):
     counts = np.array([[9, 8, 7, 6, 9, 8, 4, 3], [1, 2, 3, 4, 1, 2, 6, 7]])
     code = np.zeros(8, int) if sensitive is None else encode_groups(SEX).code
     constraint = balance_kept(tree)
-    placed = _placed(counts.argmax(0), counts, code, constraint, 10)
+    placed = _placed(counts.argmax(0), counts, code, constraint)
     assert placed.tolist() == [0, 0, 1, 1, 0, 0, 1, 1]
     assert guarantee(tree).endswith("Every cluster of every draw has at most 4 rows.")
     assert guarantee(tree.isel(obs=slice(4))) != guarantee(tree)
