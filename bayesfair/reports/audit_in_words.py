@@ -45,7 +45,7 @@ def _of_shortfalls(found):
 def _shortfall(row, table):
     shares = f"{percent(row['share_of_cluster'])} of the cluster, {percent(row['share_of_all'])} of all rows"
     return (
-        f"Cluster {row['cluster']} holds {row['count']:,} of {_group(row, table)}; their share would be "
+        f"Cluster {row['cluster']} holds {row['count']:,} of group {_group(row, table)}; its share would be "
         f"{row['expected']:,.1f}, so {_persons(-row['persons'])} are missing ({shares})."
     )
 

@@ -29,7 +29,7 @@ def test_who_is_short_of_what_in_sentences_and_persons(found):
     said = str(found)
     assert "Not balanced: The count farthest from its share is 9.0 persons off" in said
     assert (
-        "Cluster gold holds 6 of f; their share would be 15.0, so 9.0 persons are missing (20% of the cluster, 50%"
+        "Cluster gold holds 6 of group f; its share would be 15.0, so 9.0 persons are missing (20% of the cluster, 50%"
         in said
     )
     assert "Hardly: if clusters of these sizes were drawn by lot, all counts would lie in the ranges" in said
@@ -67,7 +67,7 @@ def test_attributes_are_looked_at_one_by_one_and_crossed():
     sensitive = pd.DataFrame({"sex": SEX, "region": REGION})
     found = bf.audit(SEGMENT, sensitive)
     both, each = found.representation, bf.audit(SEGMENT, sensitive, crossed=False).representation
-    assert "6 of f (sex); their share" in str(found)
+    assert "6 of group f (sex); its share" in str(found)
     assert both["attribute"].unique().tolist() == ["sex", "region", "sex x region"]
     assert each["attribute"].unique().tolist() == ["sex", "region"]
     assert (each.attrs["counts_looked_at"], both.attrs["counts_looked_at"]) == (2, 6)
