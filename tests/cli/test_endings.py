@@ -195,7 +195,7 @@ def test_a_page_that_cannot_be_written_after_all_is_no_wrong_use(run_file, tmp_p
             "`path` must be a file that can be written, got 'page.html' (No space left on device). Make room."
         )
 
-    monkeypatch.setattr("bayesfair.reports.page.write_whole", refuse)
+    monkeypatch.setattr("bayesfair.reports.templates.write_whole", refuse)
     assert main(["report", str(run_file), "--out", str(tmp_path / "page.html")]) == 1
     assert capsys.readouterr().err.count("\n") == 1
 
