@@ -9,7 +9,7 @@ def with_note(scaled, mean, deviation):
     return scaled
 
 
-def scaling_of(X):
+def noted_scaling(X):
     """The note {"mean": ..., "deviation": ...} of a data frame; None without one."""
     return getattr(X, "attrs", {}).get(NOTE)
 

@@ -15,7 +15,7 @@ from bayesfair._check import check_integer, message, place, refuse_unread, row_n
 from bayesfair._names import DataTree
 from bayesfair._scaling import center_and_spread
 from bayesfair._settings import Count, Length, NotNegative, Positive, Seed, check_settings
-from bayesfair._units import scaling_of
+from bayesfair._units import noted_scaling
 from bayesfair.engines.base import check_distinct
 from bayesfair.engines.tables import (
     Encoder,
@@ -245,7 +245,7 @@ class BayesianFairMixture(PosteriorEstimator):
             "categorical": names[where].tolist(),
             "levels": levels,
             "groups": list(groups.names),
-            "scaling": scaling_of(X),
+            "scaling": noted_scaling(X),
         }
 
     def _make_run(self, *table):

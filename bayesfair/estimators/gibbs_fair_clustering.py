@@ -16,7 +16,7 @@ from bayesfair._draws import concatenate
 from bayesfair._memory import give_back_freed
 from bayesfair._scaling import warn_of_scales
 from bayesfair._settings import Count, Length, Positive, Seed, check_settings
-from bayesfair._units import scaling_of
+from bayesfair._units import noted_scaling
 from bayesfair.balanced.placement import balanced_placement
 from bayesfair.distributed.messages import agreed, check_alike, digest, first_then_others, leads, sharing
 from bayesfair.distributed.processes import WHY_NO_ROWS
@@ -322,7 +322,7 @@ class GibbsFairClustering(PosteriorEstimator):
         self._refuse_unread()
         self._store = None if store is None else Store(check_store(store))
         self._row_names = row_names(X)
-        names, scaling = column_names(X), scaling_of(X)
+        names, scaling = column_names(X), noted_scaling(X)
         columns = read_columns(self, X, self.categorical_features, reset=True)
         weight = _positive_weights(sample_weight, X, len(columns.continuous))
         where = categorical_positions(X, self.categorical_features)
