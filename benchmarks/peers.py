@@ -63,18 +63,18 @@ NORMALISED = {
 
 
 def in_unit_cube(name):
-    """(numeric columns in [0, 1], groups) of the rows of the two largest groups."""
+    """(numeric columns in [0, 1], codes of groups) of the rows of the two largest groups."""
     data = LOAD[name]()
     group = pd.Series(np.ravel(data.sensitive))
     two = group.isin(group.value_counts().index[:2]).to_numpy()
     X = data.features.to_numpy(float)[two]
     low, high = X.min(0), X.max(0)
-    return (X - low) / np.where(high > low, high - low, 1), group[two].to_numpy()
+    return (X - low) / np.where(high > low, high - low, 1), pd.factorize(group[two])[0]
 
 
 def line(method, costs, balance, seconds):
     print(
-        f"    {method:<16}cost {' / '.join(f'{cost:.2f}' for cost in costs):<34}Balance {balance:.4f}  {seconds:6.1f} s",
+        f"    {method:<18}cost {' / '.join(f'{cost:.2f}' for cost in costs):<34}Balance {balance:.4f}  {seconds:6.1f} s",
         flush=True,
     )
 

@@ -2,8 +2,8 @@
 
 BAYESFAIR_DATA=.../uci python -m benchmarks.paper fmc|vfc|biglearn|tkm|gibbs|all [--seeds 5] [--out paper-output]
 
-Writes one page with its pictures for each paper. Census 1990, Diabetes 130-US and FashionMNIST are used where they are in
-BAYESFAIR_DATA, and are otherwise named as needed.
+Writes one page with its pictures for each paper; a part that runs again replaces its own rows. Census 1990,
+Diabetes 130-US and FashionMNIST are used where they are in BAYESFAIR_DATA, and are otherwise named as needed.
 """
 
 import argparse
@@ -24,9 +24,10 @@ def main():
     arguments = parser.parse_args()
     for name in PAPERS if "all" in arguments.papers else arguments.papers:
         module, start = import_module(f".{name}", __package__), (time.perf_counter(), time.process_time())
-        sheet = Sheet(name, arguments.out, arguments.seeds)
+        sheet = Sheet(name, module.TITLE, arguments.out, arguments.seeds)
         for part in module.PARTS:
             if not arguments.only or arguments.only in part.__name__:
+                sheet.begin(part.__name__)
                 part(sheet)
         spent = time.perf_counter() - start[0], time.process_time() - start[1]
         print(f"{name}: {spent[0]:.0f} s, {spent[1]:.0f} processor s; {arguments.out}/{name}.md", flush=True)

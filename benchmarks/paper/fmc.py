@@ -14,6 +14,7 @@ import bayesfair as bf
 
 from .sheet import fitted, normalised, over_seeds
 
+TITLE = "Fair mixture models (FMC)"
 K = 10
 LOAD = {
     "Adult": bf.datasets.load_adult,

@@ -13,6 +13,7 @@ import bayesfair as bf
 
 from .sheet import fitted, normalised, over_seeds
 
+TITLE = "The Gibbs posterior of fair clusterings"
 RUN = {"num_chains": 2, "num_warmup": 300, "num_draws": 300, "random_state": 0, "progress_bar": False}
 SIMULATED = {"well-specified", "misspecified"}
 

@@ -4,6 +4,7 @@ import time
 import warnings
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
@@ -12,83 +13,123 @@ LOWER = {"cost", "Delta", "KL error", "NLL", "KL to the truth", "SSE", "tilted S
 PRINTED = 0.01  # of a figure: differences below it are no difference
 
 
-class Sheet:
-    """Rows and pictures of one paper, written after each row, so that a run that is cut off keeps what it has.
+COLUMNS = [
+    "part",
+    "where",
+    "data",
+    "method",
+    "measure",
+    "paper",
+    "code",
+    "ours",
+    "sd",
+    "seeds",
+    "seconds",
+    "why",
+]
 
-    A row is one method on one data set: what the paper prints, what its authors' code gave on these rows, and ours as
-    {measure: one value per seed}. A measure whose mean is worse than the paper's by more than a hundredth is told first.
+
+class Sheet:
+    """Rows and pictures of one paper as a page, written after each row, so that a run that is cut off keeps what it has.
+
+    A row is one measure of one method on one data set: what the paper prints, what its authors' code gave on these rows, and
+    the mean of ours over seeds. A mean that is worse than the paper's by more than a hundredth is told first. Rows and
+    pictures of an earlier run stay until their part runs again.
     """
 
-    def __init__(self, paper, folder, seeds):
-        self.paper, self.folder, self.seeds = paper, Path(folder), range(seeds)
-        self.rows, self.pictures, self.missing = [], [], []
+    def __init__(self, paper, title, folder, seeds):
+        self.paper, self.title, self.folder, self.seeds = paper, title, Path(folder), range(seeds)
         self.folder.mkdir(parents=True, exist_ok=True)
+        kept = self.folder / f"{paper}.csv"
+        self.rows = pd.read_csv(kept, keep_default_na=False, na_values=[""]).to_dict("records") if kept.exists() else []
+
+    def begin(self, part):
+        self.part = part
+        self.rows = [row for row in self.rows if row["part"] != part]
+
+    def _add(self, **row):
+        self.rows.append({**dict.fromkeys(COLUMNS), "part": self.part, **row})
+        self.write()
 
     def row(self, where, data, method, ours, paper=None, authors=None, why=""):
-        paper, authors = paper or {}, authors or {}
+        paper, authors, ours = paper or {}, authors or {}, dict(ours)
+        seconds = np.mean(ours.pop("CPU s", np.nan))
         for measure in dict.fromkeys([*ours, *paper, *authors]):
             values = np.atleast_1d(ours.get(measure, np.nan))
-            self.rows.append(
-                {
-                    "where": where,
-                    "data": data,
-                    "method": method,
-                    "measure": measure,
-                    "paper": paper.get(measure, np.nan),
-                    "authors' code, run here": authors.get(measure, np.nan),
-                    "ours": values.mean(),
-                    "sd": values.std(ddof=1) if len(values) > 1 else np.nan,
-                    "seeds": len(values),
-                    "why": why,
-                }
-            )
-        self.write()
+            numbers = {"paper": paper.get(measure), "code": authors.get(measure), "ours": values.mean()}
+            spread = {"sd": values.std(ddof=1) if len(values) > 1 else np.nan, "seeds": len(values), "seconds": seconds}
+            self._add(where=where, data=data, method=method, measure=measure, why=why, **numbers, **spread)
         told = ", ".join(f"{measure} {np.mean(values):.4g}" for measure, values in ours.items())
         print(f"{where}, {data}, {method}: {told}", flush=True)
 
     def needs(self, where, data):
         """What cannot be run because the data is not in BAYESFAIR_DATA."""
-        self.missing.append(f"{where}: needs data, {data}")
-        print(self.missing[-1], flush=True)
+        self._add(where=where, data=data, method="needs data")
+        print(f"{where}: needs data, {data}", flush=True)
 
     def picture(self, name, figure, says):
         figure.tight_layout()
         figure.savefig(self.folder / f"{self.paper}-{name}.png", dpi=100)
-        self.pictures.append((name, says))
-        self.write()
-
-    def table(self):
-        table = pd.DataFrame(self.rows)
-        sign = np.select([table["measure"].isin(HIGHER), table["measure"].isin(LOWER)], [1, -1], 0)
-        short = sign * (table["paper"] - table["ours"])
-        return table.assign(worse=short > PRINTED * table["paper"].abs().clip(lower=PRINTED))
+        plt.close(figure)
+        self._add(where=says, data=f"{self.paper}-{name}.png", method="picture")
 
     def write(self):
-        table = self.table()
-        shown = table.assign(worse=table["worse"].map({True: "worse", False: ""}))
-        for name in ("paper", "authors' code, run here", "ours", "sd"):
-            shown[name] = [f"{value:.4g}" if np.isfinite(value) else "" for value in table[name]]
-        lines = [f"# {self.paper}", ""]
-        if table["worse"].any():
-            lines += [
-                f"Ours is worse than the paper in {table['worse'].sum()} of {table['paper'].notna().sum()} figures:",
-                "",
-            ]
-            worse = shown[table["worse"]]
-            lines += [
-                f"* {row['where']}, {row['data']}, {row['method']}: {row['measure']} {row['ours']}, the paper {row['paper']}."
-                + f" {row['why']}".rstrip()
-                for _, row in worse.iterrows()
-            ]
-            lines.append("")
-        lines += [markdown(shown.drop(columns="why")), *(f"* {text}" for text in self.missing), ""]
-        lines += [f"![{says}]({self.paper}-{name}.png)\n\n*{says}*\n" for name, says in self.pictures]
-        (self.folder / f"{self.paper}.md").write_text("\n".join(lines))
+        table = pd.DataFrame(self.rows, columns=COLUMNS)
+        table.to_csv(self.folder / f"{self.paper}.csv", index=False)
+        missing, pictures = (table["method"] == kind for kind in ("needs data", "picture"))
+        measured, missing, pictures = table[~missing & ~pictures], table[missing], table[pictures]
+        text = [f"# {self.title}", "", *in_words(worse(measured), measured), ""]
+        for where, rows in measured.groupby("where", sort=False):
+            text += [f"## {where}", "", markdown(shown(rows)), ""]
+        if len(missing):
+            text += ["## Needs data", "", *(f"* {row.where}: {row.data}" for row in missing.itertuples()), ""]
+        if len(pictures):
+            text += ["## Figures", ""]
+        text += [f"![{row.where}]({row.data})\n\n*{row.where}*\n" for row in pictures.itertuples()]
+        (self.folder / f"{self.paper}.md").write_text("\n".join(text).rstrip() + "\n")
+
+
+def worse(table):
+    """The rows in which ours is worse than the paper by more than a hundredth."""
+    sign = np.select([table["measure"].isin(HIGHER), table["measure"].isin(LOWER)], [1, -1], 0)
+    paper, ours = (table[name].astype(float) for name in ("paper", "ours"))
+    return table[sign * (paper - ours) > PRINTED * paper.abs().clip(lower=PRINTED)]
+
+
+def in_words(short, table):
+    """The rows in which ours is worse, as a list by method, and why."""
+    n_printed = table["paper"].notna().sum()
+    if not n_printed:
+        return ["The paper prints no numbers of these, only pictures."]
+    if short.empty:
+        return [f"No figure of ours is worse than the paper's {n_printed} by more than 1%."]
+    text = [f"Ours is worse than the paper by more than 1% in {len(short)} of {n_printed} figures:", ""]
+    for (where, data, method), rows in short.groupby(["where", "data", "method"], sort=False):
+        figures = ", ".join(f"{row.measure} {row.ours:.4g} (paper {row.paper:.4g})" for row in rows.itertuples())
+        text.append(f"* {where}, {data}, {method}: {figures}. {rows['why'].fillna('').iloc[0]}".rstrip())
+    return text
+
+
+def shown(table):
+    """One line per data set and method, one column per measure: the mean and standard deviation over seeds."""
+    lines = {}
+    for row in table.itertuples(index=False):
+        line = lines.setdefault((row.data, row.method), {"data": row.data, "method": row.method, "seeds": row.seeds})
+        known = [f"{name} {value:.4g}" for name, value in (("paper", row.paper), ("code", row.code)) if pd.notna(value)]
+        spread = f" ± {row.sd:.3g}" if pd.notna(row.sd) else ""
+        ours = f"{row.ours:.4g}{spread}" if pd.notna(row.ours) else "-"
+        line[row.measure] = f"{ours} ({', '.join(known)})" if known else ours
+        if pd.notna(row.seconds):
+            line["CPU s"] = f"{row.seconds:.2g}"
+    found = pd.DataFrame(lines.values()).fillna("")
+    return found[
+        [name for name in found if name not in ("seeds", "CPU s")] + [n for n in ("seeds", "CPU s") if n in found]
+    ]
 
 
 def markdown(table):
     lines = ["| " + " | ".join(map(str, row)) + " |" for row in [table.columns, *table.to_numpy()]]
-    return "\n".join([lines[0], "|" + "---|" * table.shape[1], *lines[1:], ""])
+    return "\n".join([lines[0], "|" + "---|" * table.shape[1], *lines[1:]])
 
 
 def fitted(estimator, X, sensitive=None):

@@ -8,6 +8,7 @@ import bayesfair as bf
 
 from .sheet import fitted, normalised, over_seeds
 
+TITLE = "Tilted k-means (TKM)"
 DATA = {"Bank": bf.datasets.load_bank, "Adult": bf.datasets.load_adult}
 TILTS, NUMBERS = (0.01, 0.05, 0.1, 0.2), (2, 4, 6, 8, 10)
 SAMPLES, ROWS = 10, 1000

@@ -10,37 +10,43 @@ import bayesfair as bf
 
 from .sheet import fitted, normalised, over_seeds
 
+TITLE = "Variational fair clustering (VFC)"
 SYNTHETIC = {
     "Synthetic": bf.datasets.make_vfc_synthetic,
     "Synthetic-unequal": partial(bf.datasets.make_vfc_synthetic, unequal=True),
 }
 REAL = {"Adult": bf.datasets.load_adult, "Bank": bf.datasets.load_bank_additional}
-WHY_OTHER_DATA = "The paper does not give its points: ours follow the authors' code."
+WHY_OTHER_DATA = "The paper does not print its points: ours follow the authors' code, where groups lie farther apart."
+WHY = {
+    ("kmeans", "Adult"): "The authors' code on these rows gives a Balance of .397 at its error of .014.",
+    ("kmeans", "Bank"): "The authors' code on these rows has an error of .08 at 9545.",
+}
 
 
 def clustering(objective, name, **settings):
     return bf.VariationalFairClustering(2 if name in SYNTHETIC else 10, objective=objective, **settings)
 
 
-def compare(sheet, where, objective, printed, weights, authors=None):
-    """`printed`: {data: (objective, fairness error, Balance)}; `weights`: the paper's lambda for each, or None for the
-    smallest weight whose fairness error is at most the paper's."""
+def compare(sheet, where, objective, printed, weights=None, authors=None):
+    """`printed`: {data: (objective, fairness error, Balance)}. Ours at the paper's lambda for the data in `weights`, and for
+    all at the smallest weight whose fairness error is at most the paper's."""
     for name, (cost, error, balance) in printed.items():
         data = {**SYNTHETIC, **REAL}[name]()
         X = data.features.to_numpy(float) if name in SYNTHETIC else normalised(data.features)
-        weight = weights.get(name)
-        goal = {"max_fairness_error": max(error, 0.005)} if weight is None else {"fairness_weight": weight / len(X)}
+        goals = {f"fairness error at most {max(error, 0.005)}": {"max_fairness_error": max(error, 0.005)}}
+        if name in (weights or {}):
+            goals = {f"lambda = {weights[name]}": {"fairness_weight": weights[name] / len(X)}, **goals}
+        for method, goal in goals.items():
 
-        def of(seed, X=X, data=data, name=name, goal=goal):
-            est, seconds = fitted(clustering(objective, name, random_state=seed, **goal), X, data.sensitive)
-            balance = bf.fairness.balance(est.labels_, data.sensitive)
-            return {"cost": est.cost_, "KL error": est.fairness_error_, "Balance": balance, "CPU s": seconds}
+            def of(seed, X=X, data=data, name=name, goal=goal):
+                est, seconds = fitted(clustering(objective, name, random_state=seed, **goal), X, data.sensitive)
+                balance = bf.fairness.balance(est.labels_, data.sensitive)
+                return {"cost": est.cost_, "KL error": est.fairness_error_, "Balance": balance, "CPU s": seconds}
 
-        method = f"lambda = {weight}" if weight else f"fairness error at most {goal['max_fairness_error']}"
-        paper = {"cost": cost, "KL error": error, "Balance": balance}
-        why = WHY_OTHER_DATA if name in SYNTHETIC else ""
-        ours = over_seeds(of, sheet.seeds[: 1 if objective == "ncut" else None])
-        sheet.row(where, name, method, ours, paper, (authors or {}).get(name), why)
+            paper = {"cost": cost, "KL error": error, "Balance": balance}
+            why = WHY_OTHER_DATA if name in SYNTHETIC else WHY.get((objective, name), "")
+            ours = over_seeds(of, sheet.seeds[: 1 if objective == "ncut" else None])
+            sheet.row(where, name, method, ours, paper, (authors or {}).get(name), why)
     if not (Path(os.environ["BAYESFAIR_DATA"]) / "USCensus1990.data.txt").exists():
         sheet.needs(where, "Census 1990")
 
@@ -53,7 +59,6 @@ def table_2(sheet):
         "Bank": (19527.08, 0.02, 0.18),
     }
     compare(sheet, "Table 2, k-medians", "kmedians", printed, {"Synthetic": 10, "Synthetic-unequal": 10, "Adult": 9000})
-    compare(sheet, "Table 2, k-medians", "kmedians", {"Bank": printed["Bank"]}, {})
 
 
 def table_3(sheet):
@@ -69,7 +74,6 @@ def table_3(sheet):
     }
     weights = {"Synthetic": 10, "Synthetic-unequal": 10, "Adult": 9000, "Bank": 6000}
     compare(sheet, "Table 3, k-means", "kmeans", printed, weights, authors)
-    compare(sheet, "Table 3, k-means", "kmeans", {name: printed[name] for name in REAL}, {})
 
 
 def table_4(sheet):
@@ -79,7 +83,7 @@ def table_4(sheet):
         "Adult": (0.74, 0.08, 0.30),
         "Bank": (0.58, 0.39, 0.14),
     }
-    compare(sheet, "Table 4, Ncut", "ncut", printed, {})
+    compare(sheet, "Table 4, Ncut", "ncut", printed)
 
 
 def figure_1(sheet):
