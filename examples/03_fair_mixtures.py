@@ -13,9 +13,10 @@
 # %% [markdown]
 # # Fair mixtures with NumPyro
 #
-# A fair mixture is an ordinary mixture model whose density has one more factor, exp(-lambda N Delta): Delta is the largest
-# difference between the groups in the share of them that a cluster holds. This page runs it as a NumPyro user would, then
-# through the estimator, and shows the one thing that goes wrong unnoticed: a second mode.
+# A fair mixture is a mixture model with one more factor in its density: exp(-lambda N Delta). Here N is the number of rows,
+# and Delta is the gap. The gap compares, cluster by cluster, the share of each group that the cluster holds; it is the
+# largest difference. This page fits the model first as a NumPyro user would, then with the estimator. It shows a problem that
+# is easily missed: a second mode.
 
 # %%
 import os
@@ -34,9 +35,9 @@ N = 100 if FAST else 500
 # %% [markdown]
 # ## Data with two good answers
 #
-# Five blobs, and we ask for three clusters. Four blobs stand on the corners of a near square; two pairs of them have to be
-# merged. Circles are frequent below, triangles above. Merged along the rows the clusters are a little likelier and unfair,
-# merged along the columns they are fair.
+# The data are five blobs, and we ask for three clusters. Four blobs stand at the corners of a near square, so two pairs of
+# them have to be merged. Most circles are below, most triangles above. Merging left with right gives clusters that are
+# slightly more likely, but unfair. Merging bottom with top gives fair clusters.
 
 # %%
 rng = np.random.default_rng(0)
@@ -54,8 +55,8 @@ ax.legend(loc="center", bbox_to_anchor=(0.65, 0.8))
 # %% [markdown]
 # ## As a NumPyro model
 #
-# `fair_gaussian_mixture` is a model function. Labels are summed out, so NUTS works. Sites are `weights`, `means`, `scales`, and
-# `gap`, which is Delta.
+# `fair_gaussian_mixture` is a NumPyro model function. It sums the labels out, so NUTS can sample the rest. Its sites are
+# `weights`, `means`, `scales` and `gap` (Delta).
 
 # %%
 settings = {"n_components": 3, "fairness_weight": 0.05}
@@ -67,13 +68,13 @@ print({name: value.shape for name, value in sites.items()})
 print(f"gap {sites['gap'].mean():.3f}, standard deviation {sites['gap'].std():.3f}")
 
 # %% [markdown]
-# One chain, one gap, a small standard deviation, no divergences. Nothing says that this is half of the posterior.
+# One chain, one gap, a small standard deviation, no divergences. Nothing shows that the chain saw only half of the posterior.
 
 # %% [markdown]
-# ## Chains that start in different places on purpose
+# ## Chains that start in different places
 #
-# The estimator starts its chains at a fair engine solution, at k-means, at a random partition and at an unfair solution. It
-# warns when they disagree.
+# The estimator starts its chains in different places: at a fair mixture, at k-means, at a random partition and at an unfair
+# mixture. It warns if the chains disagree.
 
 # %%
 run = {"num_warmup": draws, "num_draws": draws, "random_state": 0, "progress_bar": False}
@@ -82,8 +83,8 @@ summary = bf.posterior.summary(plain.posterior_)
 summary.loc[summary.index.str.contains("lp|gap|balance"), ["mean", "sd", "ess_bulk", "r_hat"]].round(3)
 
 # %% [markdown]
-# The density (`lp`) has nothing to report: both modes are equally high. Delta has. Its R-hat is far above 1.05, and the trace
-# shows why: each chain stays where it began.
+# The log density (`lp`) does not show the problem, because both modes are equally high. The gap does: its R-hat is far above
+# 1.05. The trace shows why: each chain stays where it began.
 
 # %%
 axes = bf.plots.trace(plain.posterior_, var_names=["lp", "gap", "balance"])
@@ -91,8 +92,9 @@ axes = bf.plots.trace(plain.posterior_, var_names=["lp", "gap", "balance"])
 # %% [markdown]
 # ## Tempering
 #
-# `tempering=True` runs replicas of each chain in which everything observed counts for less, down to about ten rows' worth.
-# There the modes melt. Replicas exchange their states, and the draws are those of the coldest one.
+# `tempering=True` runs several replicas of each chain. In the hotter replicas the data and the fairness factor count for
+# less; in the hottest one they count as much as about ten rows. There the chain moves freely between the modes. Replicas
+# exchange their states, and only the coldest one gives draws.
 
 # %%
 run = {**run, "num_draws": 20 if FAST else 2000}
@@ -103,16 +105,15 @@ gap = tempered.posterior_["sample_stats"]["gap"].values
 print("mass of the fair mode, chain by chain:", (gap < 0.15).mean(axis=1).round(2))
 
 # %% [markdown]
-# Every chain now visits both modes, and they agree on how much each weighs. That is the posterior at this lambda: the data
-# do not decide between the two clusterings, and an honest report says so.
+# Every chain now visits both modes, and the chains agree on the mass of each. This is the posterior at this lambda: the data
+# do not decide between the two clusterings, and a report should say so.
 
 # %%
 axes = bf.plots.trace(tempered.posterior_, var_names=["lp", "gap", "balance"])
 
 # %% [markdown]
-# The uncertainty picture says the same row by row. The far blob is sure. Two opposite corners go with one neighbour in one
-# mode and with the other neighbour in the other: their large marks are the second mode. (The other two corners give the
-# clusters their numbers.)
+# The uncertainty picture shows the same row by row. The far blob is certain. Two opposite corners change their partner from
+# one mode to the other, so their marks are large. (The other two corners keep the numbers of their clusters.)
 
 # %%
 ax = bf.plots.uncertainty(tempered.posterior_)
@@ -120,7 +121,7 @@ ax = bf.plots.uncertainty(tempered.posterior_)
 # %% [markdown]
 # ## More weight on fairness
 #
-# At lambda = 1 the unfair mode is gone, and chains from all starts agree without tempering.
+# At lambda = 1 the unfair mode is gone. The chains agree without tempering, wherever they start.
 
 # %%
 run = {**run, "num_draws": draws}
@@ -131,15 +132,15 @@ print(bf.posterior.summary(fair.posterior_).loc[["lp", "gap"], ["mean", "sd", "e
 # %% [markdown]
 # ## Does the model fit?
 #
-# Tables simulated from the posterior, against the one observed. Three round clusters cannot be five blobs, and the picture
-# shows it: the observed distribution functions have steps that the band of the simulated ones lacks. Fairness is no excuse
-# for not looking.
+# We compare tables simulated from the posterior with the observed one. Three round clusters cannot describe five blobs, and
+# the picture shows it: the observed distribution functions have steps, and the band of simulated ones has none. A fair model
+# needs this check as much as any other.
 
 # %%
 axes = bf.plots.predictive(fair.posterior_predictive())
 
 # %% [markdown]
-# The prior is weak: tables simulated from it are anything from narrower to several times wider than the data.
+# The prior is weak: some tables simulated from it are narrower than the data, others several times wider.
 
 # %%
 axes = bf.plots.predictive(fair.prior_predictive())

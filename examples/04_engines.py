@@ -13,9 +13,9 @@
 # %% [markdown]
 # # Engines side by side on Adult
 #
-# The Gibbs posterior says how sure. Where one good answer fast is enough, there are the engines: k-means on fairlets,
-# variational fair clustering (VFC) and fair model-based clustering (FMC). This page puts them in one picture, cost against
-# fairness, as Figure 1 of the FMC paper does, and asks what the guarantee of fairlets costs.
+# The Gibbs posterior says how certain a clustering is. If one good clustering is enough, an engine finds it faster. This page
+# compares three: k-means on fairlets, variational fair clustering (VFC) and fair model-based clustering (FMC). It draws cost
+# against fairness, as Figure 1 of the FMC paper does, and shows what the guarantee of fairlets costs.
 
 # %%
 import os
@@ -32,9 +32,9 @@ ROWS, K = (600, 4) if FAST else (9000, 10)
 # %% [markdown]
 # ## The data
 #
-# Adult: people of the 1994 US census, five numeric columns, protected attribute sex. We draw a part of it with one woman
-# for two men (in the whole table it is one for 2.02), so that the notebook takes two minutes. Both papers standardise the
-# columns and then divide each row by its length, and so do we.
+# The Adult table describes people of the 1994 US census. It has five numeric columns, and the protected attribute is sex. We
+# take a sample with exactly two men for each woman (the whole table has 2.02), so that the notebook takes two minutes. As in
+# both papers, we standardise the columns and then divide each row by its length.
 
 
 # %%
@@ -55,14 +55,16 @@ print(data)
 # %% [markdown]
 # ## One path per engine
 #
-# `fairness_path` fits a clone of an estimator for each value of one parameter. It returns the cost (sum of squared
-# distances to the means of the clusters) and three measures of fairness:
+# `fairness_path` fits a clone of an estimator for each value of one parameter. It returns the cost, which is the sum of
+# squared distances to the means of the clusters, and three measures of fairness:
 #
-# * the *gap*: the largest difference between the shares of women and of men that a cluster holds; 0 is fair.
-# * *balance*: the smallest ratio of the two groups' counts in a cluster; here 0.5 is fair.
-# * the *KL error*: the divergence of the clusters' proportions from the population's, summed; 0 is fair.
+# * The *gap* is the largest difference between the share of all women and the share of all men that a cluster holds. 0 is
+#   fair.
+# * *Balance* is the smallest ratio of the two groups' counts in a cluster. Here 0.5 is fair.
+# * The *KL error* is the divergence of the groups' proportions in a cluster from those in the whole table, summed over the
+#   clusters. 0 is fair.
 #
-# VFC takes a weight: 0 is plain k-means.
+# VFC takes a weight of fairness. With a weight of 0 it is plain k-means.
 
 # %%
 weights = [0, 0.1, 1] if FAST else [0, 0.03, 0.1, 0.3, 1, 3]
@@ -72,9 +74,9 @@ vfc = bf.engines.fairness_path(
 vfc.drop(columns=["method", "parameter"]).round(4)
 
 # %% [markdown]
-# From no weight to the largest the gap falls from 0.10 to 0.003, and the cost rises by 7%.
+# From the smallest weight to the largest, the gap falls from 0.10 to 0.003 and the cost rises by 7%.
 #
-# FMC takes the largest gap that you accept, and keeps to it for soft *and* hard assignments.
+# FMC takes the largest gap that you accept. It holds for soft *and* hard assignments.
 
 # %%
 gaps = [0.1] if FAST else [0.005, 0.01, 0.03, 0.06, 0.1]
@@ -82,10 +84,10 @@ fmc = bf.engines.fairness_path(bf.FairMixture(K, random_state=0), X, data.sensit
 fmc.drop(columns=["method", "parameter"]).round(4)
 
 # %% [markdown]
-# Every gap is below the one that was asked for.
+# Every gap is below the limit that we asked for.
 #
-# Fairlets have no parameter to turn: balance holds by construction. The line below has two points, k-means with one
-# person per fairlet (no fairness) and k-means on optimal fairlets of one woman and two men.
+# Fairlets have no such parameter: balance holds by construction. The path below has two points: k-means with one row per
+# fairlet (no fairness), and k-means on optimal fairlets of one woman and two men.
 
 # %%
 fairlets = bf.engines.fairness_path(
@@ -101,9 +103,9 @@ results = pd.concat([vfc, fmc, fairlets], ignore_index=True)
 ax = bf.plots.pareto(results)
 
 # %% [markdown]
-# VFC and fairlets make the front. Every point of FMC is hollow: some other point costs less and is at least as fair. The
-# cost shown is that of k-means, which VFC and fairlets minimise and FMC does not. FMC maximises a likelihood and keeps
-# clusters from becoming small. What it gives for that is a model: `predict_proba` for people it has not seen.
+# VFC and fairlets form the front. Every point of FMC is hollow, because some other point costs less and is at least as fair.
+# The cost shown is that of k-means. VFC and fairlets minimise it; FMC maximises a likelihood instead, and keeps clusters from
+# becoming small. In return, FMC gives a model: `predict_proba` works for new rows.
 
 # %% [markdown]
 # ## Cost against balance
@@ -112,12 +114,13 @@ ax = bf.plots.pareto(results)
 ax = bf.plots.pareto(results, fairness="balance")
 
 # %% [markdown]
-# The same order, read from left to right: the population's balance, 0.5, is the right end. Only fairlets reach it.
+# The order is the same. No clustering can exceed the balance of the whole table, 0.5, at the right end. Only fairlets reach
+# it.
 
 # %% [markdown]
 # ## What the guarantee costs
 #
-# Cost relative to k-means without fairness, for the fairest point of each engine.
+# The table shows the fairest point of each engine, and its cost relative to k-means without fairness.
 
 # %%
 fairest = results.loc[results.groupby("method")["gap"].idxmin()].set_index("method")
@@ -126,12 +129,12 @@ fairest[["gap", "balance", "kl_error", "n_clusters", "cost relative to k-means"]
 
 # %% [markdown]
 # Optimal fairlets cost 9% more than k-means, and every cluster has exactly one woman for two men. VFC pays 7% for a gap of
-# 0.003. So here most of the price is that of fairness, and the last step, from nearly fair to a guarantee, is a small part.
+# 0.003. So most of the price is paid for near fairness; the guarantee adds little.
 
 # %% [markdown]
 # ## The path of the weight
 #
-# How to choose the weight of VFC: look where the error falls and what it costs on the way.
+# To choose the weight of VFC, look at how fast the error falls and how fast the cost rises.
 
 # %%
 _, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
@@ -142,10 +145,11 @@ for ax, column, name in zip(axes, ("kl_error", "cost"), ("KL error (nats)", "cos
     ax.spines[["top", "right"]].set_visible(False)
 
 # %% [markdown]
-# The error falls fastest up to 0.1 and is nearly gone at 0.3. The cost rises fastest from there on. A weight between the two
-# buys most of the fairness. (The horizontal axis is linear up to 0.03 and logarithmic beyond.)
+# The error falls fastest up to a weight of 0.1 and is nearly gone at 0.3, where the cost begins to rise fastest. A weight
+# between the two buys most of the fairness. (The horizontal axis is linear up to 0.03 and logarithmic beyond.)
 #
-# You need not search for the weight: `max_fairness_error` finds the smallest one whose clusters are fair enough.
+# You need not search for the weight yourself. Give `max_fairness_error`, and the estimator finds the smallest weight that
+# meets it.
 
 # %%
 est = bf.VariationalFairClustering(K, max_fairness_error=0.05, random_state=0).fit(X, sensitive_features=data.sensitive)

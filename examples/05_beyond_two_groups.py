@@ -13,8 +13,9 @@
 # %% [markdown]
 # # Beyond two groups
 #
-# Three groups, two attributes crossed, group sizes that do not divide. The interface does not change: pass the column, or
-# a table of several columns. What changes is what can be guaranteed, and this page shows how to see that before sampling.
+# This page fits three groups, group sizes without a common ratio, and two attributes crossed. The interface stays the same:
+# pass one column, or a table of several columns. But the guarantee becomes weaker, and this page shows how to see it before
+# you sample.
 
 # %%
 import os
@@ -39,8 +40,8 @@ def age_band(patients):
 # %% [markdown]
 # ## Three groups
 #
-# Clients of a Portuguese bank, 1,000 of whom come with the package: divorced, married, single. Their numbers have no small
-# common ratio.
+# The package contains a table of 1,000 clients of a Portuguese bank. The groups are divorced, married and single clients.
+# Their sizes have no small common ratio.
 
 # %%
 clients = bf.datasets.load_bank_sample()
@@ -49,11 +50,11 @@ X = StandardScaler().set_output(transform="pandas").fit_transform(features)
 marital.value_counts()
 
 # %% [markdown]
-# ## What fairlets can promise
+# ## What fairlets guarantee
 #
-# A fairlet holds whole people, so proportions can be met only as nearly as its size allows: here one divorced client, five
-# or six married ones, two or three single ones. A cluster is a union of fairlets, and so never less balanced than the least
-# balanced fairlet. That is the promise, and it is known before any sampling.
+# A fairlet holds whole clients, so it can match the groups' proportions only roughly. Here it has one divorced client, five
+# or six married ones and two or three single ones. A cluster is a union of fairlets, so it is never less balanced than the
+# least balanced fairlet. That is the guarantee, and it is known before any sampling.
 
 # %%
 fairlets = bf.fairlets.decompose(X, marital)
@@ -77,16 +78,18 @@ print(f"R-hat of lp: {bf.posterior.summary(est.posterior_)['r_hat']['lp']:.3f}")
 ax = bf.plots.uncertainty_profile(est.posterior_)
 
 # %% [markdown]
-# The clusters differ in size and hardly in their groups. Every draw is far better than the promise, and as balanced as the
-# population nearly is. A fifth of the clients are elsewhere with a probability of one half or above. Where R-hat is above
-# 1.01, as the warning says of the size of one cluster, that is good enough for a picture, not for a number in a report.
+# The clusters differ in size, but hardly in the proportions of the groups. Every draw is far more balanced than guaranteed,
+# and nearly as balanced as the whole table. A fifth of the clients belong to another cluster with a probability of one half
+# or above. The warning says that R-hat is above 1.01 for the size of one cluster. That is good enough for a picture, but not
+# for a number in a report.
 
 # %% [markdown]
-# ## Ratios that do not divide
+# ## Groups of nearly the same size
 #
-# The promise is weak where the groups are of nearly the same size. The bundled diabetes data have 207 and 235 patients of
-# either sex: a fairlet of one patient and one or two others promises a balance of 1/2 only. Fewer, larger fairlets round
-# less and promise more, but people who are far apart end up in one fairlet. `composition` takes the number of fairlets.
+# The guarantee is weak if two groups have nearly the same size. The bundled diabetes table has 207 patients of one sex and
+# 235 of the other. A fairlet then holds one patient of the first and one or two of the second, which guarantees a balance of
+# only 1/2. Fewer, larger fairlets round less and guarantee more, but they put patients together who are far apart.
+# `composition` takes the number of fairlets.
 
 # %%
 patients = bf.datasets.load_diabetes()
@@ -104,22 +107,23 @@ for count in (207, 69) if FAST else (207, 69, 23, 9):
 pd.DataFrame(rows).T.rename_axis("fairlets").round(3)
 
 # %% [markdown]
-# From 207 fairlets to 9 the promise rises from 0.50 to 0.85. The clusters found were more balanced than promised each time.
-# Fairlets themselves become much looser, but clusters are large anyway: they pay 5% in all.
+# From 207 fairlets to 9, the guarantee rises from 0.50 to 0.85. The clusters found were more balanced than guaranteed each
+# time. The fairlets become much wider. The clusters do not suffer much, because they are large anyway: their sum of squares
+# rises by 5% in all.
 
 # %% [markdown]
 # ## Two attributes crossed
 #
-# The same patients with two protected attributes, sex and age band. Age was therefore left out of the features. A table of
-# two columns is crossed by `fit`: each combination that occurs is a group.
+# We now take two protected attributes of the same patients: sex and age band. That is why the features above do not include
+# age. Pass a table of two columns, and `fit` crosses them: each combination that occurs is a group.
 
 # %%
 crossed = pd.DataFrame({"sex": sex, "age band": age_band(patients)})
 crossed.value_counts().sort_index()
 
 # %% [markdown]
-# Being fair to each attribute on its own is not enough: clusters can be balanced in sex and unbalanced in the combinations
-# of sex and age. So we fit twice, once with sex alone, and measure both fits on three lists of groups.
+# Clusters can be balanced in sex and still unbalanced in age, or in the combinations of both. So we fit twice, once with sex
+# alone and once with both, and measure the gap of each fit in three ways.
 
 # %%
 fits = {"sex alone": sex, "sex crossed with age band": crossed}
@@ -137,8 +141,8 @@ def gaps(labels):
 pd.DataFrame({f"fair to {name}": gaps(est.labels_) for name, est in fits.items()}).T.round(3)
 
 # %% [markdown]
-# Fair to sex alone, the clusters differ in age: one of them holds a fifth more of one age band than of another, and so it is
-# with the six groups. Crossing mends both, to a gap of about 0.05. It is not zero, because fairlets round.
+# The clusters that are fair to sex alone differ in age: one of them holds a fifth more of one age band than of another. The
+# gap in the six groups is as large. Crossing reduces both gaps to about 0.05. They are not zero, because fairlets round.
 
 # %%
 ax = bf.plots.uncertainty(fits["sex crossed with age band"].posterior_)
@@ -146,7 +150,8 @@ ax = bf.plots.uncertainty(fits["sex crossed with age band"].posterior_)
 # %% [markdown]
 # ## What it costs
 #
-# The more groups, the fewer clusterings are left. The within-cluster sum of squares, and how sure memberships are:
+# With more groups, fewer clusterings are fair. The table shows the within-cluster sum of squares and how certain memberships
+# are.
 
 
 # %%
@@ -162,6 +167,6 @@ for name, est in fits.items():
 pd.DataFrame(table).T.round(3)
 
 # %% [markdown]
-# Fairness to sex costs about 7% more than k-means, fairness to the six groups about 11%, and memberships are less sure. Each
-# further attribute multiplies the number of groups, and the smallest of them sets what can be promised: look at its size
-# before you cross.
+# Fairness to sex costs about 7% more than k-means, and fairness to the six groups about 11%. Memberships become less certain.
+# Each further attribute multiplies the number of groups, and the smallest group limits the guarantee. Look at its size before
+# you cross attributes.

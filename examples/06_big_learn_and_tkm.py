@@ -13,8 +13,8 @@
 # %% [markdown]
 # # A better start, missing values, and fairness to individuals
 #
-# Two engines that know nothing of groups. BigLearn-EM fits Gaussian mixtures, leaves bad optima in which EM gets stuck, and
-# takes rows with missing values. Tilted k-means (TKM) moves centres towards the members that are far away.
+# This page shows two engines that use no groups. BigLearn-EM fits Gaussian mixtures: it escapes poor optima in which EM gets
+# stuck, and it accepts missing values. Tilted k-means (TKM) moves centres towards the rows that are farthest away.
 
 # %%
 import os
@@ -36,10 +36,9 @@ SEEDS, ROUNDS = (1, 20) if FAST else (5, 500)
 # %% [markdown]
 # ## 25 Gaussians on a grid
 #
-# The paper's test: 25 well separated components, and starting values that know nothing of them, means from N(0, I) and
-# unit covariances. EM and BigLearn-EM start alike. Covariances are kept from collapsing in the way each offers:
-# scikit-learn adds `reg_covar` to the variances, BigLearn-EM keeps eigenvalues above `min_eigenvalue` (the true variance is
-# 0.09).
+# We repeat the paper's test, which has 25 well separated components. Both algorithms start with means from N(0, I) and unit
+# covariances, so the start knows nothing of the grid. Each keeps covariances from collapsing in its own way: scikit-learn's
+# EM adds `reg_covar` to the variances, and BigLearn-EM keeps eigenvalues above `min_eigenvalue`. The true variance is 0.09.
 
 # %%
 grid = bf.datasets.make_gmm_grid(n_samples=600 if FAST else 2500)
@@ -76,10 +75,12 @@ for ax, (name, models) in zip(axes, fits.items()):
     draw(ax, models[0])
     ax.set(title=f"{name}, seed 0", xlabel="x1", aspect="equal")
 # %% [markdown]
-# EM spreads several components over rows and columns of the grid, and puts others on top of each other. BigLearn-EM has one
-# component on each of 21 modes. Four more modes are shared by four crossed components, a local optimum that remained.
+# EM stretches several components over whole rows and columns of the grid, and puts others on top of each other. BigLearn-EM
+# has one component on each of 21 modes. The other four modes are shared by four crossed components: it did not leave that
+# local optimum.
 #
-# The Kullback-Leibler divergence of a fit from the truth, by 20,000 fresh draws: 0 is perfect.
+# The next table shows the Kullback-Leibler divergence of each fit from the truth, estimated with 20,000 new draws. 0 is
+# perfect.
 
 # %%
 test = bf.datasets.make_gmm_grid(seed=100, n_samples=20_000).features.to_numpy()
@@ -90,15 +91,15 @@ divergence = pd.DataFrame({name: [entropy - est.score(test) for est in models] f
 divergence.rename_axis("seed").round(3)
 
 # %% [markdown]
-# BigLearn-EM is several times nearer to the truth from each of the five starts. The paper has 0.030 on average for its grid;
-# here one start of five gets there.
+# BigLearn-EM is several times closer to the truth from each of the five starts. The paper reports 0.030 on average for its
+# grid; here one start of five reaches that.
 
 # %% [markdown]
 # ## Missing values
 #
-# A row with holes still has the values it has, and a Gaussian mixture knows their marginal law. So nothing need be filled
-# in. We punch holes into iris, cluster, and compare with the species, which the fit never sees. Beside it stands the usual
-# way: fill in the mean of the column, then fit scikit-learn's mixture. NMI is the normalised mutual information, 1 is perfect.
+# A Gaussian mixture has a density for any part of a row, so it needs no imputation. We delete entries of iris, fit, and
+# compare the clusters with the species, which the fit does not see. The usual way stands beside it: fill in the mean of the
+# column, then fit scikit-learn's mixture. NMI is the normalised mutual information; 1 is perfect.
 
 # %%
 iris = load_iris()
@@ -120,15 +121,15 @@ table = pd.DataFrame([agreement(share, seed) for share in shares for seed in ran
 table.groupby("missing entries").mean().round(2)
 
 # %% [markdown]
-# The first row has no holes: the two differ by the optimum they find. With three entries in ten missing, three rows in four
-# have a hole, and the difference has grown from 0.11 to 0.16.
+# In the first line nothing is missing, and the two methods differ because they find different optima. In the last line three
+# entries in ten and three rows in four have a hole, and the difference has grown from 0.11 to 0.16.
 
 # %% [markdown]
 # ## Facilities
 #
-# A dense town, and two sparse villages. Two clinics are to be opened. k-means puts them where people are many; those who
-# are few travel far. TKM minimises a sum that grows exponentially with the squared distance, so that the farthest count
-# most. `tilt=0` is k-means, the larger the tilt, the nearer to the centre of the smallest circle that holds everyone.
+# A dense town and two sparse villages are to share two clinics. k-means puts the clinics where most people live, and the few
+# others travel far. TKM minimises a sum that grows exponentially with the squared distance, so the farthest homes count most.
+# `tilt=0` is k-means. As the tilt grows, each clinic moves to the centre of the smallest circle that holds all its homes.
 
 # %%
 rng = np.random.default_rng(0)
@@ -158,7 +159,7 @@ for ax, tilt in zip(axes, (tilts[0], tilts[-1])):
     ax.set(title=f"tilt {tilt}", xlabel="km east", aspect="equal")
 
 # %% [markdown]
-# k-means puts one clinic in the middle of the town, and the east is left with a way of 7.3 km. With a tilt of 5 the clinic
-# stands between the town and the east: its circle now touches both sides, and the longest way is 5.7 km. The price is paid by
-# the many: the mean distance rises from 1.4 to 2.2 km. The clinic in the north hardly moves. Which of the two is fair is not
-# for the algorithm to say; the tilt makes the choice visible.
+# k-means puts one clinic in the middle of the town, and the longest way from the east is 7.3 km. With a tilt of 5 this clinic
+# stands between the town and the east. Its circle touches both sides, and the longest way is 5.7 km. Most people pay for
+# that: the mean distance rises from 1.4 to 2.2 km. The clinic in the north hardly moves. The algorithm cannot say which
+# solution is fair; the tilt makes the choice visible.
