@@ -441,7 +441,7 @@ pd.DataFrame({target: describe(est) for target, est in targets.items()}).T.round
 _, axes = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained", sharey=True)
 for ax, (target, est) in zip(axes, targets.items()):
     bf.plots.co_clustering(est.posterior_, ax=ax)
-    ax.set(title=target, ylabel="observations by cluster" if target == "joint" else "")
+    ax.set(title=target, ylabel="rows by cluster" if target == "joint" else "")
 
 # %% [markdown]
 # From optimal to cut to joint the fairlet loss rises and the clustering loss falls. At the optimum fairlets are as tight as
@@ -475,6 +475,6 @@ for ax, (target, est) in zip(axes, patient_fits.items()):
 
 # %% [markdown]
 # Under `"optimal"` the members of a fairlet cannot part, so the doubt about who is with whom is only that about whole pairs,
-# which is why it looks the surest. `"labels"` lets everybody move on their own among balanced labellings, and is the most
+# which is why it looks the surest. `"labels"` lets every row move on its own among balanced labellings, and is the most
 # doubtful about the border between clusters; `"joint"` stands between them, but its draws also hold the doubt about fairlets
 # that are nearly random pairs.

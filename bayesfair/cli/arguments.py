@@ -198,7 +198,9 @@ def _assign(parser):
     _add_run(parser)
     _add(parser, "table", _path, metavar="TABLE.csv", help="new rows, with the columns of the fit")
     _add_table_out(parser, "ASSIGNED.csv")
-    together = "place the rows together, balanced as the fit promises; default: each row by itself, balanced with none"
+    together = (
+        "place the rows together, as balanced as the fit guarantees; default: each row on its own, with no guarantee"
+    )
     _add(parser, "--sensitive", _names, default=[], metavar="COL[,COL]", help=f"{together}. As in the fit")
     _add_index(parser)
     _add_reading(parser.add_argument_group("reading the table, and writing CSV"))
@@ -239,7 +241,7 @@ def _check(parser):
     _add_index(parser)
     run = "a run of these rows: how likely each one's cluster is under the fair posterior"
     _add(parser, "--run", _path, dest="run_file", metavar="RUN.nc", help=run)
-    least = "what balanced means: to within one person, or the least Balance of a cluster"
+    least = "what balanced means: exact (to within one row), or the least Balance of a cluster"
     _add(parser, "--min-balance", Literal["exact"] | Positive, default="exact", metavar="B", help=least)
     own = "look at every sensitive column on its own, not at their combinations"
     parser.add_argument("--each-attribute", dest="crossed", action="store_false", help=own)

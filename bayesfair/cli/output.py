@@ -154,8 +154,8 @@ def print_clusters(title, labels, groups, weights):
     counts = [name for name in report if name.startswith("count[")]
     print(report[["size", *counts, "balance", "off_by"]].round(3).to_string(line_width=LINE))
     least, best = report.attrs["balance"], report.attrs["best_balance"]
-    off = np.floor(100 * report.attrs["off_by"]) / 100  # rounded down, so that less than one person is not shown as one
-    print(f"\nThe count farthest from its group's share is {off:.2f} persons away from it.")
+    off = np.floor(100 * report.attrs["off_by"]) / 100  # rounded down, so that less than one row is not shown as one
+    print(f"\nThe count farthest from its group's share is {off:.2f} rows away from it.")
     print(f"The least balance of a cluster is {least:.3f}; that of the data, which no clustering exceeds, {best:.3f}.")
     if weights is not None:
         weighed = bf.fairness.balance(labels, groups, sample_weight=weights)

@@ -54,7 +54,7 @@ def draws_of(tree, what):
 
     Raises
     ------
-    ValueError: labels of observations that share a name.
+    ValueError: rows that share a name.
     """
     import pandas as pd
 

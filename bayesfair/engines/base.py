@@ -308,7 +308,7 @@ class Engine(ClusterMixin, BaseEstimator):
         return self
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """The cluster of every row, each row on its own, so that balance is not promised for new rows.
+        """The cluster of every row, each row on its own: nothing guarantees the balance of new rows.
 
         Parameters
         ----------

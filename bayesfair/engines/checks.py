@@ -1,4 +1,4 @@
-"""The promises of every engine, as checks for an engine of your own, in scikit-learn's manner."""
+"""What every engine must do, as checks for an engine of your own, in scikit-learn's manner."""
 
 import warnings
 
@@ -23,7 +23,7 @@ ROUNDING = 1e-5  # relative rise of a monotone objective that float32 may cause
 
 
 def check_engine(estimator, *, scikit_learn=True):
-    """Check that an engine keeps the promises of the package.
+    """Check that an engine does what every engine of the package does.
 
     All data are made inside, with fixed seeds.
 
@@ -38,7 +38,7 @@ def check_engine(estimator, *, scikit_learn=True):
     Raises
     ------
     AssertionError
-        If the engine breaks a promise. The message names it.
+        If the engine fails a check. The message names it.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def _run(check, estimator):
     try:
         check(estimator)
     except Exception as error:
-        raise AssertionError(f"{type(estimator).__name__} breaks a promise, {promise}: {error}") from error
+        raise AssertionError(f"{type(estimator).__name__} fails a check, {promise}: {error}") from error
 
 
 def _two_clusters(estimator):

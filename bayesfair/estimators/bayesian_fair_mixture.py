@@ -388,7 +388,7 @@ class BayesianFairMixture(PosteriorEstimator):
         return self._run.psi(columns.continuous, self._run.encoder.codes(columns.categorical))
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """The likeliest cluster of every row, each row on its own, so that balance is not promised.
+        """The likeliest cluster of every row, each row on its own: nothing guarantees balance.
 
         Parameters
         ----------

@@ -436,7 +436,7 @@ class GibbsFairClustering(PosteriorEstimator):
     def predict(self, X: ArrayLike) -> np.ndarray:
         """The cluster of `labels_` with the nearest centre, by the dissimilarity of the loss.
 
-        Each row is placed on its own, so that balance is not promised for new rows. `reassign` places them together.
+        Each row is placed on its own, so nothing guarantees the balance of new rows. `reassign` places them together.
 
         Parameters
         ----------
@@ -490,12 +490,12 @@ class GibbsFairClustering(PosteriorEstimator):
         return soft_memberships(self._dissimilarity, X, centers, share * posterior["lambda_c"].values.ravel()[chosen])
 
     def reassign(self, X: ArrayLike, *, sensitive_features: ArrayLike | None) -> np.ndarray:
-        """Place new rows together, as balanced among themselves as the method promises.
+        """Place new rows together, as balanced among themselves as the method guarantees.
 
         With target="labels" they pay least for the centres of `labels_` among all placements in which every cluster that gets
         some of them is balanced by `min_balance`; `size_min` and `size_max` are of the rows of the fit. Otherwise they are
         decomposed into fairlets of the composition of the fit, and each fairlet goes where its members pay least. A cluster
-        may get no row. If the fit promises nothing (no groups, composition="singletons", or a target without a promise),
+        may get no row. If the fit guarantees nothing (no groups, composition="singletons", or a target without a guarantee),
         this is `predict`.
 
         Parameters

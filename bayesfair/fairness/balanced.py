@@ -53,7 +53,7 @@ class WithinOnePerson(NamedTuple):
         return np.concatenate([deviation, -deviation]), 1 - max(1 / self.n_obs, MARGIN)
 
     def said(self) -> str:
-        return "every group's share of every cluster is the data's to within one person"
+        return "every group's share of every cluster is the data's to within one row"
 
 
 class AtLeastBalanced(NamedTuple):
@@ -192,7 +192,7 @@ def _tell_small(groups, n_clusters):
     if small and len(groups.names) > 1:
         tell(
             f"Groups with fewer members than there are clusters ({n_clusters}): {', '.join(small)}. Balanced to within one "
-            "person, some clusters will hold none of them; min_group_size merges small groups."
+            "row, some clusters will hold none of them; min_group_size merges small groups."
         )
 
 
@@ -216,7 +216,7 @@ def _least_beside(min_balance, n_obs):
 
 
 def _checked(min_balance, sizes, attribute):
-    rule, remedy = 'be "exact" or a number in (0, the data\'s own Balance]', '"exact" is the best whole people allow.'
+    rule, remedy = 'be "exact" or a number in (0, the data\'s own Balance]', '"exact" is the best that rows allow.'
     if isinstance(min_balance, str):
         raise ValueError(message("min_balance", rule, repr(min_balance), remedy))
     least = check_number("min_balance", min_balance, remedy=remedy)
@@ -230,7 +230,7 @@ def nearest_counts(constraint: BalanceConstraint, sizes, wanted: Float[ndarray, 
     """Counts (K, J) in S near those `wanted`; `sizes` (J,): everybody is somewhere.
 
     Integer programmes, solved by HiGHS through `scipy.optimize.milp`: the nearest (in the sum of differences) of those that
-    round each count up or down; where there are none, the nearest within `widest` persons; where there are none, of all.
+    round each count up or down; where there are none, the nearest within `widest` rows; where there are none, of all.
 
     Raises
     ------

@@ -77,7 +77,7 @@ def co_clustering(
     ax.set_xticks(middle[shown], np.flatnonzero(shown))
     ax.set_yticks(middle[shown], np.flatnonzero(shown))
     ax.tick_params(length=0)
-    ax.set(xlabel="observations by cluster", ylabel="observations by cluster", title="Co-clustering probability")
+    ax.set(xlabel="rows by cluster", ylabel="rows by cluster", title="Co-clustering probability")
     ax.figure.colorbar(image, ax=ax, shrink=0.8, label="P(in the same cluster)")
     return ax
 

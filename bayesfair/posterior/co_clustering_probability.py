@@ -116,7 +116,7 @@ def _reference_medoids(tree):
 
 
 def _medoids(labels, partition):
-    """The medoid of the cluster of every observation: positions (obs,)."""
+    """The medoid of the cluster of every row: positions (obs,)."""
     return _most_together(labels, partition).astype(np.int32)[partition]
 
 

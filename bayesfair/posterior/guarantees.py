@@ -19,7 +19,7 @@ _NO_PROMISE = "This holds for these draws; the method does not guarantee it."
 
 @once
 def guarantee(tree: "DataTree") -> str | None:
-    """The promise in a sentence or two, with the draw and cluster that come nearest to breaking it; None without groups."""
+    """The guarantee in a sentence or two, with the draw and cluster that come nearest to breaking it; None without groups."""
     groups = groups_of(tree)
     if groups is None or len(groups.names) < 2:
         return _of_sizes(tree).strip() or None
@@ -37,7 +37,7 @@ def guarantee(tree: "DataTree") -> str | None:
 
 
 def is_exact(tree: "DataTree") -> bool:
-    """Does the method promise every group its share of every cluster to within one person?"""
+    """Does the method guarantee every group its share of every cluster to within one row?"""
     least = settings_of(tree).get("parameters", {}).get("min_balance", "exact")
     return promise_of(tree) == "labels" and least == "exact" and not is_part(tree)
 
@@ -72,10 +72,10 @@ def _of_labels(tree, groups: Groups, min_balance) -> str:
     off, count, name, size = farthest_from_share(masses_of(tree), groups)
     if off >= 1:  # not the run's rows, in a tree without the number of these
         return _NO_PROMISE
-    off = np.floor(off * 100) / 100  # rounded down, so that less than one person is not shown as one
+    off = np.floor(off * 100) / 100  # rounded down, so that less than one row is not shown as one
     return (
-        f"By construction every group{own} has its share of every cluster in every draw to within one person, the most that "
-        f"whole people allow; the farthest from it was {off:.2f} of a person ({count:,} of {name} in a cluster of {size:,})."
+        f"By construction every group{own} has its share of every cluster in every draw to within one row, the most that "
+        f"whole rows allow; the farthest from it was {off:.2f} of a row ({count:,} of {name} in a cluster of {size:,})."
     )
 
 
@@ -97,7 +97,7 @@ def bounds_of_sizes(tree):
 
 
 def farthest_from_share(masses, groups: Groups):
-    """(persons off, members, the group's name, the cluster's size) at the largest distance of a group from its share."""
+    """(rows off, members, the group's name, the cluster's size) at the largest distance of a group from its share."""
     found = []
     for part, held in zip(groups.attributes or (groups,), masses_of_attributes(masses, groups)):
         off = persons_off(held)

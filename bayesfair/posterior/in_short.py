@@ -30,7 +30,7 @@ def brief(tree: "DataTree") -> list[Note]:
     """A posterior in short, fairness first.
 
     The balance of the draws, the certainty of memberships, the agreement of the chains, the modes, the number of
-    clusters if it is open, and the certainty of memberships at other temperatures. If chains do not agree, this comes
+    clusters if it is open, and the certainty of memberships at other inverse temperatures. If chains do not agree, this comes
     before the memberships, which are averages over them.
     """
     verdict, modes, occupied = judge(tree), modes_sentence(tree), occupied_sentence(tree)
@@ -45,7 +45,7 @@ def brief(tree: "DataTree") -> list[Note]:
         notes.append(Note("plain", "What else there is:", modes))
     notes += [Note("plain", "How many clusters:", occupied)] * bool(occupied)
     other = temperature_sentence(tree)
-    notes += [Note("plain", "How much the temperature matters:", other)] * bool(other)
+    notes += [Note("plain", "How much the inverse temperature matters:", other)] * bool(other)
     return [*_of_balance(tree), *notes]
 
 
@@ -60,15 +60,15 @@ def _of_balance(tree):
         f"All {balance.size:,} draws have a balance of at least {at_least(float(balance.min()))} (1: groups of equal "
         f"size in every cluster). The population itself has {of_all:.3g}, which no clustering can exceed."
     )
-    said = [guarantee(tree), of_draws] if is_exact(tree) else [_in_persons(tree, groups), of_draws, guarantee(tree)]
+    said = [guarantee(tree), of_draws] if is_exact(tree) else [_in_rows(tree, groups), of_draws, guarantee(tree)]
     ruled = small_groups(tree)
     return [Note("plain", "How balanced:", " ".join(said))] + [Note("caution", "Small groups:", ruled)] * bool(ruled)
 
 
-def _in_persons(tree, groups):
-    """The largest distance of a group from its share in any draw, in persons, which reads the same for any group sizes."""
+def _in_rows(tree, groups):
+    """The largest distance of a group from its share in any draw, in rows, which reads the same for any group sizes."""
     off, count, name, size = farthest_from_share(masses_of(tree), groups)
-    within = "to within one person" if off < 1 else f"to within {ceil(off * 10) / 10:,.1f} persons"
+    within = "to within one row" if off < 1 else f"to within {ceil(off * 10) / 10:,.1f} rows"
     return (
         f"In all draws every group has its share of every cluster {within}; the farthest from it were {count:,} of {name} in a "
         f"cluster of {size:,}."

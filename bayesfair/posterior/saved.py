@@ -71,7 +71,7 @@ def settings_of(tree):
 
 
 def promise_of(tree):
-    """The promise of the target of the tree's run, in the form of `gibbs.Target.promise`."""
+    """The guarantee of the target of the tree's run, in the form of `gibbs.Target.promise`."""
     settings = settings_of(tree)
     name = settings.get("parameters", {}).get("target")  # older files have only this; None for a class
     return settings.get("promise", name if name in (None, "labels") else "fairlets")

@@ -150,7 +150,7 @@ VERDICTS = {
         "{worst} Each chain gives another answer, and probabilities are averages over answers that depend on where the "
         "chains began.",
         "Look at the traces. Chains that drift still depend on their start: raise num_warmup, or resume the run for "
-        "more draws. If they still differ, try another number of clusters or another temperature. Until "
+        "more draws. If they still differ, try another number of clusters or another inverse temperature. Until "
         "then report that the chains differ, not their average.",
     ),
     "in modes": Verdict(
@@ -159,7 +159,7 @@ VERDICTS = {
         "{worst} {modes}",
         "Probabilities weight the modes by the number of chains in each, not by mass. Report the modes one by one "
         "(bayesfair.posterior.modes), each with its mass if known, not their average. Another number of clusters "
-        "or another temperature may join them.",
+        "or another inverse temperature may join them.",
     ),
     "nearly": Verdict(
         "caution",

@@ -23,7 +23,7 @@ def _of_balance(found, constraint):
     table, wish = found.representation, constraint.said()
     worst = table.loc[table["persons"].abs().idxmax()]
     farthest = (
-        f"The count farthest from its share is {_persons(abs(worst['persons']))} off: {_group(worst, table)} in cluster "
+        f"The count farthest from its share is {_rows(abs(worst['persons']))} off: {_group(worst, table)} in cluster "
         f"{worst['cluster']}."
     )
     if found.repairs.loc[GIVEN, "is_balanced"]:
@@ -46,7 +46,7 @@ def _shortfall(row, table):
     shares = f"{percent(row['share_of_cluster'])} of the cluster, {percent(row['share_of_all'])} of all rows"
     return (
         f"Cluster {row['cluster']} holds {row['count']:,} of group {_group(row, table)}; its share would be "
-        f"{row['expected']:,.1f}, so {_persons(-row['persons'])} are missing ({shares})."
+        f"{row['expected']:,.1f}, so {_rows(-row['persons'])} are missing ({shares})."
     )
 
 
@@ -118,9 +118,9 @@ def _of_posterior(memberships):
     return Note("plain", "Under the fair posterior:", text)
 
 
-def _persons(number):
-    """A number of persons; less than one is rounded down, so that it is not shown as one."""
-    return f"{floor(number * 100) / 100:.2f} of a person" if number < 1 else f"{number:,.1f} persons"
+def _rows(number):
+    """A number of rows; less than one is rounded down, so that it is not shown as one."""
+    return f"{floor(number * 100) / 100:.2f} of a row" if number < 1 else f"{number:,.1f} rows"
 
 
 def _p_value(value):

@@ -50,7 +50,7 @@ def _counts(attribute, table):
     columns = {
         "cluster": shown["cluster"],
         "group": shown["group"],
-        "short (-) or over, persons": [f"{value:+,.1f}" for value in shown["persons"]],
+        "short (-) or over, rows": [f"{value:+,.1f}" for value in shown["persons"]],
         "members": [f"{count:,}" for count in shown["count"]],
         "their share": [f"{value:,.1f}" for value in shown["expected"]],
         "of the cluster": [percent(share) for share in shown["share_of_cluster"]],
@@ -62,12 +62,12 @@ def _counts(attribute, table):
 
 
 def _repairs(table):
-    """Head and rows; persons are rounded down, so that less than one is not shown as one."""
+    """Head and rows; rows are rounded down, so that less than one is not shown as one."""
     columns = {
         "clusters": table.index,
         "rows that move": [f"{count:,}" for count in table["moved"]],
         "balanced": ["yes" if yes else "no" for yes in table["is_balanced"]],
-        "farthest from its share, persons": [f"{floor(off * 100) / 100:,.2f}" for off in table["off_by"]],
+        "farthest from its share, rows": [f"{floor(off * 100) / 100:,.2f}" for off in table["off_by"]],
         "balance": alike(table["balance"]),
     }
     if "within_ss" in table:

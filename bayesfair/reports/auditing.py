@@ -114,7 +114,7 @@ def audit(
     level: float = 0.95,
     tree: "DataTree | None" = None,
 ) -> Audit:
-    """Look at clusters that somebody else made: who is short of what, by how many people, and beyond chance or not.
+    """Look at clusters that somebody else made: who is short of what, by how many rows, and beyond chance or not.
 
     Every attribute is looked at by itself and, with `crossed`, their combinations too. Counts are held against what drawing
     clusters of these sizes by lot would give: hypergeometric laws, exact, with the number of counts that are looked at
@@ -132,7 +132,7 @@ def audit(
     crossed : bool, default True
         Whether a repair balances the combinations of several attributes, as `BalancedKMeans` has it, or each on its own.
     min_balance : "exact" or float, default "exact"
-        What balanced means: to within one person, or a Balance of at least so much.
+        What balanced means: to within one row, or a Balance of at least so much.
     level : float, default 0.95
         Probability that all counts are inside their ranges if clusters are drawn by lot.
     tree : xarray.DataTree, optional

@@ -69,7 +69,7 @@ def cost_of_fairness(contents):
     return (
         f"The clusters shown have a within-cluster sum of squares of {fair:,.4g}. That is {change} than {plain.inertia_:,.4g}, "
         f"the best of {STARTS} starts of k-means without fairness: the price of fairness, and of showing where rows are most "
-        f"often rather than the cheapest clusters. Without fairness a count is up to {off:,.1f} persons away from a group's "
+        f"often rather than the cheapest clusters. Without fairness a count is up to {off:,.1f} rows away from a group's "
         f"share, and Balance is {balance(plain.labels_, groups):.3g}."
     )
 

@@ -92,7 +92,7 @@ BUGS = {
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
 def test_planted_bugs_are_caught_by_name(bug):
-    with pytest.raises(AssertionError, match=f"{bug.__name__} breaks a promise, {BUGS[bug]}"):
+    with pytest.raises(AssertionError, match=f"{bug.__name__} fails a check, {BUGS[bug]}"):
         bf.engines.check_engine(bug(), scikit_learn=False)
 
 

@@ -122,12 +122,10 @@ def test_a_least_balance_holds_in_every_draw(people):
 
 def test_the_promise_is_said_in_summary_and_report(exact, tmp_path):
     told = bf.posterior.summary(exact.posterior_).attrs["guarantee"]
-    assert told.startswith(
-        "By construction every group has its share of every cluster in every draw to within one person"
-    )
-    assert "of a person (" in told
+    assert told.startswith("By construction every group has its share of every cluster in every draw to within one row")
+    assert "of a row (" in told
     page = bf.report(exact.posterior_, tmp_path / "report.html").read_text()
-    assert "to within one person" in page
+    assert "to within one row" in page
     assert "without fairlets" in page
 
 

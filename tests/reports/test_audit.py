@@ -27,9 +27,9 @@ def found(X):
 
 def test_who_is_short_of_what_in_sentences_and_persons(found):
     said = str(found)
-    assert "Not balanced: The count farthest from its share is 9.0 persons off" in said
+    assert "Not balanced: The count farthest from its share is 9.0 rows off" in said
     assert (
-        "Cluster gold holds 6 of group f; its share would be 15.0, so 9.0 persons are missing (20% of the cluster, 50%"
+        "Cluster gold holds 6 of group f; its share would be 15.0, so 9.0 rows are missing (20% of the cluster, 50%"
         in said
     )
     assert "Hardly: if clusters of these sizes were drawn by lot, all counts would lie in the ranges" in said
@@ -78,7 +78,7 @@ def test_attributes_are_looked_at_one_by_one_and_crossed():
 def test_clusters_by_lot_are_balanced_enough_and_balanced_ones_need_no_repair():
     alike = ["x", "y", "y"] * 20
     said = str(bf.audit(alike, ["f"] * 30 + ["m"] * 30))
-    assert said.startswith("Balanced: every group's share of every cluster is the data's to within one person.")
+    assert said.startswith("Balanced: every group's share of every cluster is the data's to within one row.")
     assert "Could it be chance? Yes:" in said
     assert "Repair: none is needed." in said
     assert "who is short" not in said.lower()

@@ -185,7 +185,7 @@ def test_what_fairness_costs_beside_k_means(contents, make_tree):
     fair = bf.fairness.distance_report(contents.X, contents.cluster).attrs["within_ss"]
     assert f"That is {fair / plain.inertia_ - 1:.1%} more than {plain.inertia_:,.4g}" in said
     off = bf.fairness.report(plain.labels_, contents.groups).attrs["off_by"]
-    assert f"a count is up to {off:,.1f} persons away from a group's share" in said
+    assert f"a count is up to {off:,.1f} rows away from a group's share" in said
     assert distance_table(contents)[1][-1][0] == "overall"
     manhattan = make_tree(settings={"parameters": {"loss": "manhattan"}})
     assert cost_of_fairness(read_contents(manhattan)) is None
@@ -205,7 +205,7 @@ def test_the_page_begins_with_fairness_in_persons_and_folds_its_settings(make_tr
     )
     off = np.ceil(persons_off(masses).max() * 10) / 10
     assert notes[0].text.startswith(
-        f"In all draws every group has its share of every cluster to within {off:.1f} persons;"
+        f"In all draws every group has its share of every cluster to within {off:.1f} rows;"
     )
     page = bf.report(tree, tmp_path / "page.html").read_text(encoding="utf-8")
     assert "<dt>File</dt><dd>people.csv</dd>" in page

@@ -51,7 +51,7 @@ def put_in(target: HasLabels, state: CountedLabelling, i, cluster):
 
 
 def gain_of(target: HasLabels, state: CountedLabelling, people, clusters):
-    """The increase of the loss when the rows `people`, which were taken out, join the clusters."""
+    """The increase of the loss when rows (`people`) that were taken out join the clusters."""
     total = jnp.zeros((), target.x.dtype)
     for j in range(people.shape[0]):
         total += target.loss.insertion(state.stats, *target.unit(people[j]), target.n_clusters)[clusters[j]]
