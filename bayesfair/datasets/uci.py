@@ -356,13 +356,13 @@ def load_census1990(
     ValueError
         If a column is unknown.
 
-    References
-    ----------
-    Meek, Thiesson and Heckerman (2001), UCI Machine Learning Repository.
-
     Notes
     -----
     VFC and FMC print the same two counts, 1,191,601 and 1,266,684, and disagree on which sex is the larger.
+
+    References
+    ----------
+    Meek, Thiesson and Heckerman (2001), UCI Machine Learning Repository.
 
     Examples
     --------

@@ -157,7 +157,12 @@ class Data(NamedTuple):
         return (self.dealing or UNSPLIT).dealt(of, tasks)
 
     def gathered(self):
-        """The data with the rows of all processes, so that each process fits all."""
+        """The data with the rows of all processes, so that each process fits all.
+
+        Returns
+        -------
+        Data
+        """
         first = self.split.first
         own = slice(first, first + len(self.groups.code))
         return self.taken(np.arange(self.split.n_obs))._replace(dealing=None, own=own)

@@ -123,7 +123,7 @@ class Decomposition(NamedTuple):
         return f"Decomposition({len(self.composition)} fairlets, {form} form, cost {self.cost:.6g}{proof}{solver})"
 
     def matrices(self) -> dict[str, csr_array]:
-        """The binary matrix B of every group: is a member in a fairlet?
+        """The binary matrix B of every group, which says which fairlet each member is in.
 
         Returns
         -------

@@ -124,14 +124,14 @@ def additive_gap(
     ValueError
         As `gap`.
 
-    References
-    ----------
-    FMC, eq. (5), after Kim et al. (2025).
-
     Notes
     -----
     FMC bounds the distance of balance from the best balance by this number. The bound fails for a small cluster that
     lacks a group: its balance is 0 and its share is negligible.
+
+    References
+    ----------
+    FMC, eq. (5), after Kim et al. (2025).
 
     Examples
     --------

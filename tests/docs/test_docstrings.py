@@ -1,6 +1,6 @@
-"""Docstrings of everything public are numpydoc, and agree with the signatures.
+"""Docstrings of everything public are numpydoc, by numpydoc's own validation, and tell the defaults of the signatures.
 
-ruff's rules (`make lint`) hold how they look; what is held here is what they say.
+ruff's rules hold how all docstrings look; neither those nor numpydoc's hook know which names are public.
 """
 
 import inspect
@@ -10,6 +10,8 @@ from importlib import import_module
 from typing import NamedTuple
 
 import pytest
+from numpydoc.docscrape import get_doc_object
+from numpydoc.validate import validate
 
 import bayesfair
 from bayesfair._settings import declarations
@@ -17,6 +19,7 @@ from bayesfair._settings import declarations
 SECTION = re.compile(r"^(\w+)\n-{3,}\n", re.MULTILINE)
 ENTRY = re.compile(r"^(\*{0,2}\w+(?:, \w+)*)(?: : (.+))?$", re.MULTILINE)
 DEFAULT = re.compile(r"(?:^|, )default (.+)$")
+CHECKS = set("GL03 GL05 GL06 GL07 GL09 GL10 SS01 SS03 SS04 SS06 PR01 PR02 PR03 PR04 PR05 PR07 PR10 RT01".split())
 ESTIMATORS = sorted(name for name in bayesfair._HOMES if name[0].isupper())
 
 
@@ -84,20 +87,20 @@ def parameters(obj):
 
 
 def faults(obj):
-    """What the docstring says otherwise than the signature."""
+    """What numpydoc finds, and what the docstring says otherwise than the signature."""
     told, known = entries(sections(obj).get("Parameters", "")), parameters(obj)
+    found = [f"{code} {text}" for code, text in validate(get_doc_object(obj))["errors"] if code in CHECKS]
     if inspect.isclass(obj) and hasattr(obj, "__match_args__") and not told:  # a record, whose fields are attributes
-        told = entries(sections(obj).get("Attributes", ""))
-        return [f"fields {list(known)}, told {list(told)}"] if list(told)[: len(known)] != list(known) else []
-    if list(told) != list(known):
-        return [f"parameters {list(known)}, told {list(told)}"]
-    return [fault for name, entry in told.items() for fault in faults_of_default(name, entry, known[name])]
+        told = list(entries(sections(obj).get("Attributes", "")))[: len(known)]
+        found = [fault for fault in found if not fault.startswith("PR01")]
+        return found + [f"fields {list(known)}, told {told}"] * (told != list(known))
+    return found + [
+        fault for name in told.keys() & known.keys() for fault in faults_of_default(name, told[name], known[name])
+    ]
 
 
 def faults_of_default(name, entry, parameter):
     """An optional parameter says so or gives its default; any other does not."""
-    if not (entry.text and (entry.type or name[0] == "*")):
-        return [f"{name} has no type or no text"]
     told, default = DEFAULT.search(entry.type), parameter.default
     if default is parameter.empty:
         return [f"{name} has no default"] if told or entry.type.endswith("optional") else []
@@ -116,27 +119,15 @@ def value_of(text):
 
 
 @pytest.mark.parametrize("room", bayesfair._ROOMS)
-def test_parameters_and_defaults_are_those_of_the_signature(room):
+def test_docstrings_are_numpydoc_with_the_parameters_and_defaults_of_the_signature(room):
     told = {name: faults(obj) for name, obj in (EXPORTED | METHODS).items() if name.split(".")[1] == room}
     assert told
     assert {name: wrong for name, wrong in told.items() if wrong} == {}
 
 
-def test_every_docstring_begins_with_one_line():
-    first = {name: inspect.getdoc(obj).split("\n\n")[0] for name, obj in (EXPORTED | METHODS).items()}
-    assert {name: text for name, text in first.items() if "\n" in text or text[-1] not in ".?"} == {}
-
-
 def test_every_exported_name_has_an_example():
     without = [name for name, obj in EXPORTED.items() if ">>>" not in sections(obj).get("Examples", "")]
     assert [name for name in without if not is_error(EXPORTED[name])] == []
-
-
-def test_what_is_returned_is_told():
-    empty = None, inspect.Signature.empty
-    functions = {name: obj for name, obj in (EXPORTED | METHODS).items() if not inspect.isclass(obj)}
-    returned = {name: obj for name, obj in functions.items() if inspect.signature(obj).return_annotation not in empty}
-    assert [name for name, obj in returned.items() if "Returns" not in sections(obj)] == []
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
