@@ -19,7 +19,28 @@ from bayesfair._settings import declarations
 SECTION = re.compile(r"^(\w+)\n-{3,}\n", re.MULTILINE)
 ENTRY = re.compile(r"^(\*{0,2}\w+(?:, \w+)*)(?: : (.+))?$", re.MULTILINE)
 DEFAULT = re.compile(r"(?:^|, )default (.+)$")
-CHECKS = set("GL03 GL05 GL06 GL07 GL09 GL10 SS01 SS03 SS04 SS06 PR01 PR02 PR03 PR04 PR05 PR07 PR10 RT01".split())
+CHECKS = set(
+    [
+        "GL03",
+        "GL05",
+        "GL06",
+        "GL07",
+        "GL09",
+        "GL10",
+        "SS01",
+        "SS03",
+        "SS04",
+        "SS06",
+        "PR01",
+        "PR02",
+        "PR03",
+        "PR04",
+        "PR05",
+        "PR07",
+        "PR10",
+        "RT01",
+    ]
+)
 ESTIMATORS = sorted(name for name in bayesfair._HOMES if name[0].isupper())
 
 
