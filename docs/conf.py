@@ -57,6 +57,8 @@ nb_merge_streams = True
 
 os.environ.setdefault("PYTHONWARNINGS", "ignore:IProgress not found")  # notebooks here have no widgets
 
+OF_TYPES = ("The type of the None singleton", "str(object=", "Returns True when the argument")
+
 
 def _source_hash():
     """Of all code of the package: outputs of older code are never shown."""
@@ -98,9 +100,11 @@ def skip(app, what, name, obj, skipped, options):
 
 
 def say_nothing_of_types(app, what, name, obj, options, lines):
-    """The docstring of a constant is that of its type; the page describes it."""
+    """Drop the docstrings of Python's own types, which values have, and of rooms, whose page says it already."""
     if what == "data":
         lines[:] = ["A constant, described below."]
+    elif what == "module" or (lines and lines[0].startswith(OF_TYPES)):
+        lines.clear()
 
 
 def copy_notebooks(app):

@@ -60,7 +60,7 @@ marital.value_counts()
 fairlets = bf.fairlets.decompose(X, marital)
 print(fairlets)
 print(f"balance of the population: {bf.fairness.balance(np.zeros(len(X), int), marital):.3f}")
-print(f"promised for every cluster: {bf.fairness.balance(fairlets.fairlet, marital):.3f}")
+print(f"guaranteed for every cluster: {bf.fairness.balance(fairlets.fairlet, marital):.3f}")
 
 # %% [markdown]
 # ## The posterior
@@ -99,7 +99,7 @@ rows = {}
 for count in (207, 69) if FAST else (207, 69, 23, 9):
     engine = bf.FairletKMeans(3, composition=count, random_state=0).fit(Z, sensitive_features=sex)
     rows[count] = {
-        "promised balance": bf.fairness.balance(engine.decomposition_.fairlet, sex),
+        "guaranteed balance": bf.fairness.balance(engine.decomposition_.fairlet, sex),
         "balance found": bf.fairness.balance(engine.labels_, sex),
         "within-fairlet sum of squares": bf.fairness.report(engine.decomposition_.fairlet, sex, Z).attrs["within_ss"],
         "within-cluster sum of squares": engine.inertia_,
