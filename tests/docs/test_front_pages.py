@@ -1,4 +1,4 @@
-"""What README, the site's first page and the install page print runs as printed, at its full size, in an empty folder."""
+"""What README, the site's first page, the install page and how-to pages print runs as printed, in an empty folder."""
 
 import os
 import re
@@ -16,6 +16,9 @@ BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 INCLUDE = re.compile(
     r"^```\{include\} \.\./README\.md\n:start-after: (<!-- .* -->)\n:end-before: (<!-- .* -->)\n```\n", re.MULTILINE
 )
+CELL = re.compile(r"^```\{code-cell\} python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+HOW_TO = ROOT / "docs" / "how-to"
+WITH_CODE = [*sorted(HOW_TO.glob("own-*.md")), HOW_TO / "graphs.md", HOW_TO / "loo.md", ROOT / "docs/start/audit.md"]
 LIMIT = 3600  # seconds: guards against a hang alone
 
 
@@ -24,14 +27,19 @@ def printed(page, language):
     return "\n".join(code for kind, code in BLOCK.findall(page) if kind == language)
 
 
+def cells(page):
+    """What a page of the site prints as code that its building runs, as one program."""
+    return "\n".join(CELL.findall(page))
+
+
 def commands(page):
     """The shell's lines that call the package; `make` and `pip` have tests of their own."""
     return [line for line in printed(page, "sh").splitlines() if line.startswith("bayesfair ")]
 
 
-def run(command, folder, **options):
+def run(command, folder, more=(), **options):
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    settings = {**os.environ, "MPLBACKEND": "Agg", "PATH": path}
+    settings = {**os.environ, "MPLBACKEND": "Agg", "PATH": path, **dict(more)}
     return subprocess.run(command, cwd=folder, env=settings, capture_output=True, text=True, timeout=LIMIT, **options)
 
 
@@ -85,6 +93,16 @@ def test_commands_run_as_printed(page, tmp_path):
         assert done.returncode == 0, f"{line}\n{done.stdout[-1000:]}\n{done.stderr[-3000:]}"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.stem)
+def test_code_of_how_to_pages_runs_as_printed(page, tmp_path):
+    drawn = "\nfrom matplotlib import pyplot as plt\nplt.gcf().savefig('drawn.png')\n"
+    command = [sys.executable, "-c", cells(page.read_text()) + drawn]
+    done = run(command, tmp_path, {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"})
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert (tmp_path / "drawn.png").stat().st_size > 10_000  # more than empty axes
+
+
 def test_no_block_is_left_out():
     """A block in another language, or a page without commands, would not be run by the tests above."""
     for page in PAGES:
@@ -94,6 +112,7 @@ def test_no_block_is_left_out():
 
 def test_a_page_that_fails_is_noticed(tmp_path):
     page = "```python\nx = 1\n```\n\n```sh\nmake demo\nbayesfair none.csv\n```\n\n```python\ny\n```\n"
+    assert cells(page.replace("python", "{code-cell} python") + "\n```\nno code\n```\n") == "x = 1\n\ny\n"
     assert "name 'y' is not defined" in run([sys.executable, "-c", printed(page, "python")], tmp_path).stderr
     assert commands(page) == ["bayesfair none.csv"]
     assert run(commands(page)[0], tmp_path, shell=True).returncode != 0
