@@ -52,7 +52,7 @@ def load(real, instead):
 # %% [markdown]
 # ## Two fits of the same data
 #
-# Fairlets are small sets that hold the groups in the right ratio; fair clusters are unions of them. With one observation
+# Fairlets are small sets that hold the groups in the right ratio; fair clusters are unions of them. With one row
 # per fairlet there is no constraint left, and the same sampler draws from the posterior of plain k-means (Rigon, Herring
 # and Dunson 2023). So one argument switches fairness off.
 
@@ -95,7 +95,7 @@ def compare(fits, data):
 # %% [markdown]
 # ## Data that suit k-means (section 4.1, Figure 1)
 #
-# 100 points, two clusters of 50, two groups of 50. The first cluster holds 20 of group 1 and 30 of group 2, the second
+# 100 rows, two clusters of 50, two groups of 50. The first cluster holds 20 of group 1 and 30 of group 2, the second
 # the reverse: the clusters that made the data have balance 2/3.
 
 # %%
@@ -108,7 +108,7 @@ compare(fits, well)
 
 # %% [markdown]
 # Without fairness the balance is 0.56; the paper's own draw gave 0.62. With fairness it is 1, in every draw. The price is
-# visible: to reach it, some points must go to the far side, triangles on the lower left and circles on the upper right.
+# visible: to reach it, some rows must go to the far side, triangles on the lower left and circles on the upper right.
 # These are the large marks. That some of them must go is certain, which of them is not, and so the mean probability of
 # misclassification rises from 0.03 to 0.09.
 #
@@ -209,7 +209,7 @@ pd.Series({"rows in which Dahl's draw and the most probable one differ": int((da
 # Both tell the same story. Ours asks how often a row is in its own cluster, and looks at the cluster as a whole. The paper's
 # looks at one row of it, and is as uncertain as that row is.
 #
-# **Who is matched with whom.** Lines join rows that share a fairlet, as strong as the probability. On the left the temperature
+# **Who is matched with whom.** Lines join rows that share a fairlet, as strong as the probability. On the left the inverse temperature
 # is drawn with the rest. On the right it is fixed, with a lambda_f so large that draws stay near the cheapest decomposition.
 
 # %%
@@ -223,7 +223,7 @@ axes[0].get_legend().remove()
 bf.posterior.fairlet_summary(cold.posterior_).nlargest(5, "probability").round(2)
 
 # %% [markdown]
-# With the temperature drawn hardly any two rows are together in more than one draw of twenty. Pairs are nearly random among
+# With the inverse temperature drawn, hardly any two rows are together in more than one draw of twenty. Pairs are nearly random among
 # neighbours, so what the posterior says of clusters does not rest on single pairs.
 
 # %% [markdown]
@@ -266,14 +266,14 @@ show(fits)
 compare(fits, heavy)
 
 # %% [markdown]
-# Again 1 in every draw, against 0.66 (the paper's draw: 0.67). A few points lie far out, and memberships are less sure than
+# Again 1 in every draw, against 0.66 (the paper's draw: 0.67). A few rows lie far out, and memberships are less sure than
 # before, with fairness and without.
 
 # %% [markdown]
 # ## Squared or absolute distances (Figure 3)
 #
 # The paper's remedy for outliers is another loss: Manhattan distances instead of squared ones. Nothing else changes.
-# Rows and columns are the points, in the order of each fit's own clusters.
+# Rows and columns are the rows of the table, in the order of each fit's own clusters.
 
 # %%
 losses = {"L2, squared Euclidean": fits["fair"], "L1, Manhattan": fit(heavy, 2, loss="manhattan")}
@@ -307,7 +307,7 @@ contrasts = pd.DataFrame(rows).T.rename_axis("seed")
 contrasts.round(2)
 
 # %% [markdown]
-# On eight of the ten data sets L1 is clearer. On the other two both contrasts are 0: one point is more than 100 away, it and
+# On eight of the ten data sets L1 is clearer. On the other two both contrasts are 0: one row is more than 100 away, it and
 # its partner make one cluster, and all the others the second one. Absolute distances help against outliers, up to a point.
 
 # %% [markdown]
@@ -474,7 +474,6 @@ for ax, (target, est) in zip(axes, patient_fits.items()):
     ax.set_title(f"{target}: least Balance {least:.2f}, mean doubt {doubt:.2f}")
 
 # %% [markdown]
-# Under `"optimal"` the members of a fairlet cannot part, so the doubt about who is with whom is only that about whole pairs,
-# which is why it looks the surest. `"labels"` lets every row move on its own among balanced labellings, and is the most
-# doubtful about the border between clusters; `"joint"` stands between them, but its draws also hold the doubt about fairlets
-# that are nearly random pairs.
+# Under `"optimal"` the members of a fairlet stay together. Only the place of whole pairs is in doubt, so this target looks the
+# surest. Under `"labels"` every row moves on its own among balanced labellings, and the border between clusters is the most
+# doubtful. `"joint"` stands between the two, but its draws also hold the doubt about fairlets, which are nearly random pairs.
