@@ -209,8 +209,9 @@ pd.Series({"rows in which Dahl's draw and the most probable one differ": int((da
 # Both tell the same story. Ours asks how often a row is in its own cluster, and looks at the cluster as a whole. The paper's
 # looks at one row of it, and is as uncertain as that row is.
 #
-# **Who is matched with whom.** Lines join rows that share a fairlet, as strong as the probability. On the left the inverse temperature
-# is drawn with the rest. On the right it is fixed, with a lambda_f so large that draws stay near the cheapest decomposition.
+# **Who is matched with whom.** Lines join rows that share a fairlet, as strong as the probability. On the left the inverse
+# temperature is drawn with the rest. On the right it is fixed, with a lambda_f so large that draws stay near the cheapest
+# decomposition.
 
 # %%
 cold = fit(well, 2, keep_fairlets=True, inverse_temperature=(1.0, joint.inverse_temperature_[1]))
@@ -223,8 +224,8 @@ axes[0].get_legend().remove()
 bf.posterior.fairlet_summary(cold.posterior_).nlargest(5, "probability").round(2)
 
 # %% [markdown]
-# With the inverse temperature drawn, hardly any two rows are together in more than one draw of twenty. Pairs are nearly random among
-# neighbours, so what the posterior says of clusters does not rest on single pairs.
+# With the inverse temperature drawn, hardly any two rows are together in more than one draw of twenty. Pairs are nearly
+# random among neighbours, so what the posterior says of clusters does not rest on single pairs.
 
 # %% [markdown]
 # **How near are the algorithms to the posterior?** The paper says that the most probable clustering without fairness is that
