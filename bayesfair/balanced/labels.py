@@ -40,7 +40,7 @@ def cooled_labels(problem: BalancedProblem, n_starts, seed):
 
     Raises
     ------
-    ValueError: no labelling is so balanced (`nearest_counts`).
+    ValueError: nobody can be labelled so (`nearest_counts`).
     """
     problem, unit = in_own_units(problem)
     cooled = search(problem, n_starts, 0, np.random.default_rng(seed))

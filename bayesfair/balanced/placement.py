@@ -20,13 +20,13 @@ def balanced_placement(cost, code, constraint: BalanceConstraint):
     """Labels (N,) whose clusters are balanced, of nearly the least sum of cost[i, label_i]; `cost` (N, K), `code` groups (N,).
 
     Up to SMALL places in all it is an integer programme for HiGHS (`scipy.optimize.milp`), whose answer is within 0.1% of the
-    best. Beyond, where one row is a small part of a cluster, the programme with soft labels is solved by its duals, as
-    in `annealing`, at a falling temperature; its counts of every group in every cluster are rounded to whole rows
+    best. Beyond, where whole people are a small part of a cluster, the programme with soft labels is solved by its duals, as
+    in `annealing`, at a falling temperature; its counts of every group in every cluster are rounded to whole people
     (`nearest_counts`), and the labels are the cheapest of those with these counts. A cluster may stay empty.
 
     Raises
     ------
-    ValueError: no placement is so balanced (`nearest_counts`).
+    ValueError: nobody can be placed so (`nearest_counts`).
     """
     if cost.size <= SMALL:
         labels = _programme(cost, code, constraint)

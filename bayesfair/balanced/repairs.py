@@ -42,7 +42,7 @@ def repair(problem: BalancedProblem, labels) -> Repair:
 
     Raises
     ------
-    ValueError: no labelling is so balanced (`nearest_counts`).
+    ValueError: nobody can be labelled so (`nearest_counts`).
     """
     problem, _ = in_own_units(problem)
     fewest = _fewest(problem, labels)

@@ -42,7 +42,7 @@ SETTINGS = {  # {title in the help: {parameter: option}}
             "sorted), F=9,M=8, or a number of fairlets",
         ),
         "min_balance": Option(
-            "--min-balance", "B", f"the least Balance of a cluster; exact: to within one row; {OF_LABELS}"
+            "--min-balance", "B", f"the least Balance of a cluster; exact is to within one person; {OF_LABELS}"
         ),
         "crossed": Option(
             "--each-attribute",
@@ -86,7 +86,7 @@ SETTINGS = {  # {title in the help: {parameter: option}}
         ),
         "tempering": Option(
             "--tempering",
-            help="let copies of the chains at lower inverse temperatures cross between modes, at several times the cost",
+            help="copies of the chains at higher temperatures cross modes that nothing else does, at several times the cost",
             const=True,
         ),
         "fairlet_move": Option(

@@ -54,7 +54,7 @@ def draws_of(tree, what):
 
     Raises
     ------
-    ValueError: rows that share a name.
+    ValueError: labels of observations that share a name.
     """
     import pandas as pd
 

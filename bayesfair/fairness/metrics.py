@@ -210,7 +210,7 @@ def group_masses(
 ) -> np.ndarray:
     """How much of each group each cluster holds, float (K, J): counts for labels, sums for soft assignments.
 
-    `sample_weight` (N,): how many rows each one stands for, of which these are then counts and sums. Rows are the
+    `sample_weight` (N,): how many observations each one stands for, of which these are then counts and sums. Rows are the
     distinct labels in sorted order, or the columns of an (N, K) array whose rows sum to one.
 
     Raises

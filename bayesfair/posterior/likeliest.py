@@ -42,9 +42,9 @@ def likeliest(tree, reference, n_clusters):
 
 
 def most_frequent(flat, counts):
-    """Every row's most frequent label in the draws (draws, obs), whose `count_labels` are given: labels (obs,).
+    """Every observation's most frequent label in the draws (draws, obs), whose `count_labels` are given: labels (obs,).
 
-    A cluster that every draw uses and that is no row's most frequent label gets one row all the same, so chosen
+    A cluster that every draw uses and that is nobody's most frequent label gets one observation all the same, so chosen
     that the fewest draws disagree.
     """
     used = np.all([np.bincount(draw, minlength=len(counts)) > 0 for draw in as_labels(flat)], axis=0)

@@ -37,7 +37,7 @@ def temperature_sensitivity(tree: "DataTree", factors: Sequence[float] = FACTORS
     there: they give c lambda and z the law of the posterior again.)
 
     Weights are Pareto-smoothed. Where their k-hat is too large, or they are worth fewer than 100 draws, the draws cannot tell:
-    the row is not `trusted`, and what depends on its weights is NaN. Then run again at that inverse temperature: pass the row's
+    the row is not `trusted`, and what depends on its weights is NaN. Then run again at that temperature: pass the row's
     `lambda_c`, or (`lambda_f`, `lambda_c`), as `inverse_temperature`. The larger the table, the narrower the range of factors
     that draws can tell. The draws must be of one posterior, not of chains that disagree.
 
@@ -64,8 +64,8 @@ def temperature_sensitivity(tree: "DataTree", factors: Sequence[float] = FACTORS
     Raises
     ------
     ValueError
-        If the tree is of another sampler or target, whose density at another inverse temperature is not known, or a factor is
-        not above zero.
+        If the tree is of another sampler or target, whose density at another temperature is not known, or a factor is not
+        above zero.
 
     References
     ----------

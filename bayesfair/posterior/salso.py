@@ -204,7 +204,7 @@ class _Search:
         return margins
 
     def _alone(self, margins, k, to):
-        """Single rows, and swaps of two rows of one group, that may gain.
+        """Single rows, and swaps of two rows of one group, with a promise of gain.
 
         The cheapest row of one cluster is paired with the cheapest of the other, and so on.
         """

@@ -44,7 +44,7 @@ class FairletTarget(HasFairlets, OverFairlets):
 
     @classmethod
     def make(cls, table: Table, settings: Settings):
-        """Fairlets of the composition asked for, or of one row each where that is "singletons".
+        """Fairlets of the composition asked for, or of one observation each where that is "singletons".
 
         Raises
         ------

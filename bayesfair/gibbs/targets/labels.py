@@ -85,7 +85,7 @@ class Labels(HasLabels, Target):
 
         Raises
         ------
-        ValueError: more clusters than rows; no balanced labelling (of such sizes) at all, or another bad `min_balance`; a
+        ValueError: more clusters than people; no balanced labelling (of such sizes) at all, or another bad `min_balance`; a
         sampled or derived inverse temperature for a loss without a degree; settings that concern fairlets.
         """
         n_obs = len(table.X)

@@ -36,8 +36,8 @@ class Losses(NamedTuple):
 class OverFairlets(HasUnits, Target):
     """Fairlets B and their clusters C; subclasses say what is known of B, and by which moves B and C change.
 
-    One lambda, on the scale of the rows, is the inverse temperature of both losses. The within-cluster loss of the
-    rows splits into a fairlet part and a clustering part, with hubs exactly: SSE = L_f + (mean size) L_c. Anchored
+    One lambda, on the scale of the observations, is the inverse temperature of both losses. The within-cluster loss of the
+    observations splits into a fairlet part and a clustering part, with hubs exactly: SSE = L_f + (mean size) L_c. Anchored
     fairlets measure D to a member instead of to the mean, twice as far (exactly for 1:1, on average for 1:t). Two lambdas, each
     with its own conjugate step, would degenerate: fairlets of distant members have centres in one place.
 
