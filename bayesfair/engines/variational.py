@@ -398,7 +398,7 @@ class VariationalFairClustering(Engine):
         return self._fit(X, sensitive_features, sample_weight)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """The cluster with the nearest centre, each row on its own: nothing guarantees the balance of new rows.
+        """The cluster with the nearest centre, each row on its own, so that balance is not promised for new rows.
 
         Parameters
         ----------

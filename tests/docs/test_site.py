@@ -4,7 +4,6 @@ The site itself is built by `make docs`, which needs Sphinx; nothing here does.
 """
 
 import re
-import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -63,19 +62,6 @@ def test_every_method_of_an_estimator_is_described(name):
 
 def is_class(value):
     return isinstance(value, classmethod)
-
-
-def test_code_of_readme_names_nothing_that_it_did_not_make():
-    """The site's first page includes a part of it (test_front_pages.py)."""
-    code = "\n".join(re.findall(r"```python\n(.*?)```", (DOCS.parent / "README.md").read_text(), re.DOTALL))
-    assert code
-    assert undefined_names(code) == ""
-    assert "np" in undefined_names(code + "\nprint(np.pi)")
-
-
-def undefined_names(code):
-    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--quiet", "--select", "F821", "-"]
-    return subprocess.run(command, input=code, capture_output=True, text=True).stdout
 
 
 def test_pages_that_are_linked_exist():

@@ -41,7 +41,6 @@ def test_a_program_gets_the_types_that_it_says_and_each_mistake_is_told(found):
     assert {number for number, _ in told} == wrong, told
 
 
-@pytest.mark.slow
 def test_the_code_of_the_front_page_has_no_mistakes(found):
     assert found["readme.py"] == []
 
