@@ -184,6 +184,18 @@ def test_lost_draws_are_told(fit, table, tmp_path, monkeypatch, capsys):
     assert "Go on with" not in printed
 
 
+@pytest.mark.slow
+def test_a_page_that_cannot_be_written_after_all_is_no_wrong_use(run_file, tmp_path, monkeypatch, capsys):
+    def refuse(*arguments, **settings):
+        raise OSError(
+            "`path` must be a file that can be written, got 'page.html' (No space left on device). Make room."
+        )
+
+    monkeypatch.setattr("bayesfair.reports.templates.write_whole", refuse)
+    assert main(["report", str(run_file), "--out", str(tmp_path / "page.html")]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+
+
 @pytest.fixture
 def interrupt(monkeypatch):
     """Ctrl-C at the second step of a phase of the run, 'warm-up' or 'draws'."""
@@ -356,7 +368,6 @@ def test_a_bug_shows_its_traceback_and_asks_to_be_reported(capsys, command):
         (unable(MemoryError("Unable to allocate 3 TiB")), 1, "out of memory. Ask for fewer draws"),
         (unable(RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes.")), 1, "out of memory"),
         (unable(PermissionError(errno.EACCES, "Permission denied", "x.png")), 1, "'x.png': Permission denied"),
-        (unable(OSError("`path` must be a file that can be written (No space left on device).")), 1, "`"),
         (unable(KeyboardInterrupt()), 130, "interrupted"),
     ],
 )
