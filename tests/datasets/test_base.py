@@ -63,18 +63,8 @@ def test_rows_stay_together_in_order_and_are_drawn_without_replacement():
     assert (drawn.sensitive == np.where(x < 50, "a", "b")).all()
     assert "40 rows (seed 3): a 20, b 20" in drawn.description
     assert drawn.name == "toy"
-
-
-def test_the_seed_decides():
-    data = toy({"a": 50, "b": 20})
-    first, again, other = (subsample(data, (1, 1), 20, seed=seed).features["x"].tolist() for seed in (0, 0, 1))
-    assert first == again != other
-
-
-def test_every_row_of_a_group_is_drawn_equally_often():
-    """400 draws of 10 of 50: each row Binomial(400, 0.2), within 5 standard deviations of 80 (fails once in 3e4)."""
-    drawn = np.concatenate([subsample(toy({"a": 50}), (1,), 10, seed=s).features["x"] for s in range(400)])
-    assert np.abs(np.bincount(drawn, minlength=50) - 80).max() < 5 * 8
+    again, other = (subsample(data, (1, 1), 40, seed=seed).features["x"].tolist() for seed in (3, 4))
+    assert x.tolist() == again != other
 
 
 def test_crossed_groups_and_groups_without_a_name():

@@ -1,5 +1,7 @@
 """Simulators: counts exactly, laws against their quantiles over many seeds, seeds that decide."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -28,13 +30,15 @@ def test_the_seed_alone_decides(make):
     assert np.random.get_state()[1].tolist() == before  # noqa: NPY002
 
 
-def gibbs_radii(make, scale):
-    """Squared distances to the cell's centre over the scale, of 200 data sets; per cell."""
+@cache
+def noise_of(make):
+    """The points of 200 data sets less their cell's centre, per cell."""
     parts = [cells(make(seed=seed)) for seed in range(200)]
-    return {
-        key: np.concatenate([((part[key] - centre) ** 2).sum(axis=1) / scale for part in parts])
-        for key, (_, centre) in CELLS.items()
-    }
+    return {key: np.concatenate([part[key] for part in parts]) - centre for key, (_, centre) in CELLS.items()}
+
+
+def radii_of(noise, scale):
+    return np.square(noise).sum(1) / scale
 
 
 @pytest.mark.parametrize(
@@ -46,7 +50,8 @@ def gibbs_radii(make, scale):
 )
 def test_gibbs_simulations_have_the_printed_law_and_sizes(make, scale, inverse):
     """4,000 to 6,000 radii a cell: the share below a quantile is within 4 standard errors (fails 1 in 2,000)."""
-    for key, radii in gibbs_radii(make, scale).items():
+    for key, noise in noise_of(make).items():
+        radii = radii_of(noise, scale)
         assert len(radii) == 200 * CELLS[key][0]
         for quantile in (0.25, 0.5, 0.75, 0.95):
             error = abs((radii < inverse(quantile)).mean() - quantile)
@@ -54,15 +59,13 @@ def test_gibbs_simulations_have_the_printed_law_and_sizes(make, scale, inverse):
 
 
 def test_the_law_test_tells_a_wrong_scale():
-    radii = np.concatenate(list(gibbs_radii(make_misspecified, 4.0).values()))
+    radii = radii_of(np.concatenate([*noise_of(make_misspecified).values()]), 4.0)
     assert abs((radii < 2).mean() - 0.5) > 0.05
 
 
 def test_t_noise_is_bivariate():
     """A common divisor makes the coordinates' sizes dependent; independent t draws would not be."""
-    noise = np.concatenate(
-        [part - CELLS[key][1] for s in range(200) for key, part in cells(make_misspecified(s)).items()]
-    )
+    noise = np.concatenate([*noise_of(make_misspecified).values()])
     large = np.abs(noise) > 5
     assert (large[:, 0] & large[:, 1]).mean() > 3 * large[:, 0].mean() * large[:, 1].mean()
 

@@ -44,7 +44,6 @@ def test_groups_that_are_distributed_differently_cost_little_more_than_the_optim
 @pytest.mark.parametrize(
     ("name", "sizes", "weighted"),
     [
-        ("kmeans", (200, 400), False),
         ("manhattan", (170, 430), True),
         ("kl", (110, 183, 307), False),
         ("kmeans", (5, 595), True),
@@ -147,16 +146,6 @@ def test_hubs_find_the_fairlets_that_were_planted(counts, weighted, name, small)
     centers = fairlet_centers(X, planted, weight)[planted]
     pays = resolve_dissimilarity(name).to_center(X, centers) * (1 if weight is None else weight)
     assert found.cost == pytest.approx(pays.sum())
-
-
-@pytest.mark.slow
-def test_blocks_cost_hubs_little_more_than_one_block_does(small, monkeypatch):
-    X = differently_distributed("clusters", np.random.default_rng(0))[HALF - 200 : HALF + 300]
-    code = np.repeat([0, 1], [200, 300])
-    found = decompose(X, code, random_state=0)
-    monkeypatch.setattr(by_blocks, "BLOCK", 1000)
-    assert found.cost < 1.05 * decompose(X, code, random_state=0).cost
-    np.testing.assert_array_equal(found.composition, np.tile([2, 3], (100, 1)))
 
 
 def test_fairlets_may_go_without_a_group(small):

@@ -80,20 +80,6 @@ def test_merging_as_the_warning_offers_silences_it():
     assert est.decomposition_.composition.sum(0).tolist() == [1294, 500, 206]
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:Too few draws", "ignore:The chains do not agree")
-def test_the_posterior_knows_the_merged_groups(tmp_path):
-    X, group = bank_like()
-    settings = {"num_chains": 2, "num_warmup": 2, "num_draws": 2, "random_state": 0, "progress_bar": False}
-    est = bf.GibbsFairClustering(4, min_group_size=80, merged_group_name="few", **settings)
-    tree = est.fit(X, sensitive_features=group).posterior_
-    assert bf.posterior.schema.group_names(tree) == ("married", "single", "few")
-    assert tree["sampler_state"].sizes["fairlet"] == 206
-    est.save(tmp_path / "run.nc")
-    again = bf.GibbsFairClustering.load(tmp_path / "run.nc").resume(2)
-    assert again.posterior_["posterior"].sizes["draw"] == 4
-
-
 def test_more_clusters_than_such_fairlets_name_the_group_and_what_helps():
     X, group = bank_like()
     with pytest.raises(ValueError, match=r"There are 6 fairlets.*Group 'unknown' has 6 of 2,000 rows"):

@@ -77,14 +77,6 @@ def test_what_python_calls_equal_is_one_group_by_the_name_that_came_first(contai
     assert groups.code.tolist() == [1, 3, 1, 0, 1, 0, 4, 2]
 
 
-def test_columns_that_are_crossed_number_the_combinations_as_their_tuples_would_be():
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame({"a": rng.integers(8, 12, 500), "b": rng.choice(["x", "y"], 500), "c": rng.random(500) < 0.1})
-    groups, tuples = encode_groups(table), encode_groups(list(table.itertuples(index=False, name=None)))
-    assert groups.names == tuples.names
-    np.testing.assert_array_equal(groups.code, tuples.code)
-
-
 N_MANY, SEXES = 300_000, np.array(["female", "male"])
 MANY_ROWS = {
     "text": lambda code: SEXES[code],
@@ -183,8 +175,6 @@ LABELS = pd.Series([0, 1, 0, 1], index=PEOPLE.index)
     "call",
     [
         lambda s: bf.GibbsFairClustering(2).fit(PEOPLE, sensitive_features=s),
-        lambda s: bf.BayesianFairMixture(2).fit(PEOPLE, sensitive_features=s),
-        lambda s: bf.FairletKMeans(2).fit(PEOPLE, sensitive_features=s),
         lambda s: bf.engines.fairness_path(bf.FairletKMeans(), PEOPLE, s, "n_clusters", [2]),
         lambda s: bf.fairlets.decompose(PEOPLE, s),
         lambda s: bf.fairness.balance(LABELS, s),
@@ -211,11 +201,7 @@ def test_groups_that_look_alike_are_told(other):
 
 
 SEX, REGION = np.resize(["f", "m"], 24), np.resize(["n", "n", "s", "s", "e", "e"], 24)
-FOLLOWERS = {
-    "itself": SEX,
-    "a combination": np.char.add(SEX, REGION),
-    "a union": REGION == "e",
-}
+FOLLOWERS = {"itself": SEX, "a combination": np.char.add(SEX, REGION), "a union": REGION == "e"}
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])

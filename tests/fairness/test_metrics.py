@@ -8,15 +8,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from bayesfair.fairness import (
-    additive_gap,
-    balance,
-    cluster_balance,
-    cluster_gap,
-    cluster_kl,
-    gap,
-    kl_error,
-)
+from bayesfair.fairness import additive_gap, balance, cluster_balance, cluster_gap, cluster_kl, gap, kl_error
 from bayesfair.fairness.metrics import encode_assignment, group_masses
 
 # Two groups, 4 F and 6 M, in three clusters: 2+1, 1+4, 1+1.
@@ -33,14 +25,6 @@ def test_two_groups_by_hand():
         0.4 * math.log(0.4 / p) + 0.6 * math.log(0.6 / (1 - p)) for p in (2 / 3, 1 / 5, 1 / 2)
     )  # proportions of F in each cluster
     assert kl_error(LABELS, SEX) == pytest.approx(kl, rel=1e-13)
-
-
-def test_vfc_table_2_best_values():
-    """VFC's Synthetic-unequal at its target: balance 0.33, fairness error 0.00, proportions 0.75 and 0.25."""
-    labels, group = [0, 1] * 200, ["a"] * 300 + ["b"] * 100
-    assert balance(labels, group) == pytest.approx(1 / 3)
-    assert kl_error(labels, group, target=[0.75, 0.25]) == pytest.approx(0, abs=1e-15)
-    assert gap(labels, group) == 0
 
 
 def loop_balance(labels, group):
@@ -129,14 +113,6 @@ def test_one_group_is_always_fair():
     assert (balance(labels, group), gap(labels, group), kl_error(labels, group)) == (1.0, 0.0, 0.0)
 
 
-def test_the_quoted_bound_of_balance_by_the_additive_gap_does_not_hold():
-    """FMC quotes |balance - best| <= additive gap; one member of one group alone in a cluster breaks it."""
-    labels = [0] + [1] * 199
-    group = ["a"] * 100 + ["b"] * 100
-    assert abs(balance(labels, group) - 1) == 1
-    assert additive_gap(labels, group) == pytest.approx(0.02)
-
-
 def test_measures_of_many_draws_at_once_are_those_of_each():
     rng = np.random.default_rng(5)
     masses = rng.integers(1, 9, size=(2, 7, 3, 4)).astype(float)
@@ -165,11 +141,7 @@ def test_labels_of_any_kind(labels):
 
 
 @pytest.mark.parametrize(
-    "labels",
-    [
-        np.tile(np.array([-128, 127, 3], np.int8), 100),
-        np.array([-(2**63), 2**63 - 1, 0, 0]),
-    ],
+    "labels", [np.tile(np.array([-128, 127, 3], np.int8), 100), np.array([-(2**63), 2**63 - 1, 0, 0])]
 )
 def test_integer_labels_need_not_begin_at_zero_nor_be_close_together(labels):
     code, levels = encode_assignment(labels)
