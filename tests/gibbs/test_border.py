@@ -58,7 +58,7 @@ def visits(kind, case, loss):
             where = jnp.where(candidate.first, candidate.fairlets, len(seats.members))
             members = seats.members.at[where].set(candidate.members, mode="drop")
             cluster = seats.cluster.at[where].set(candidate.cluster, mode="drop")
-            return members, cluster, ratio, candidate.log_proposal, (g[0] - g[1]).sum()
+            return members, cluster, ratio, candidate.log_proposal, jnp.where(ratio > -jnp.inf, (g[0] - g[1]).sum(), 0)
 
         return jax.vmap(one)(*choices)
 
