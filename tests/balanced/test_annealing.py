@@ -64,9 +64,9 @@ def test_duals_are_found_though_few_rows_are_far_away(monkeypatch):
 
 def test_rows_that_are_sorted_part_by_part_cool_as_all_at_once(monkeypatch):
     rng = np.random.default_rng(0)
-    X, code = rng.normal(size=(3000, 2)) + 4 * np.eye(K, 2)[rng.integers(K, size=3000)], rng.integers(3, size=3000)
+    X, code = rng.normal(size=(1800, 2)) + 4 * np.eye(K, 2)[rng.integers(K, size=1800)], rng.integers(3, size=1800)
     constraint = balance_constraint(encode_groups(code), "exact", K)
-    weight, starts, parts = rng.uniform(0.5, 1.5, 3000), rng.normal(size=(2, K, 2)), []
+    weight, starts, parts = rng.uniform(0.5, 1.5, 1800), rng.normal(size=(2, K, 2)), []
 
     def cooled(part):
         monkeypatch.setattr(annealing, "PART", part)

@@ -23,7 +23,7 @@ def paid(cost, labels):
 
 
 @pytest.mark.parametrize("min_balance", ["exact", 0.4])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_it_is_the_cheapest_of_all_balanced_placements(seed, min_balance):
     rng = np.random.default_rng(seed)
     cost, groups = rng.exponential(size=(8, 3)), encode_groups([*"aab", *rng.choice(["a", "b"], 5)])

@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from exact import LOSSES
 from tiers import tiers
 
 from bayesfair.fairlets import Minkowski
@@ -17,7 +16,9 @@ from bayesfair.gibbs.losses import resolve_loss
 X = np.random.default_rng(0).uniform(0.05, 0.95, (12, 2))
 
 
-@pytest.mark.parametrize("name", tiers(LOSSES, ["kmeans", "minkowski", "binary"]))
+@pytest.mark.parametrize(
+    "name", tiers(["kmeans", "minkowski", "kl", "itakura-saito", "binary"], ["kmeans", "minkowski"])
+)
 def test_losses_that_ship_keep_everything(name):
     check_loss(resolve_loss(name, 3.0), X, n_clusters=2)
 
@@ -41,7 +42,6 @@ class Own(Loss):
 
 
 def test_a_loss_of_cluster_losses_alone_keeps_everything():
-    check_loss(Own(), X)
     check_loss(Own(degree=2.0, translation_invariant=True), X)
 
 
@@ -71,63 +71,42 @@ def paying(each):
     return type("Paying", (Own,), {"each": lambda self, units, squares: each(units, squares)})
 
 
-class Whole(Own):
-    def cluster_losses(self, units, n_clusters):
-        return super().cluster_losses(units, n_clusters).sum()
+def but(base, **wrong):
+    """A loss with other methods, which are given the right one first, bound to the loss."""
+
+    def method(name, planted):
+        return lambda self, *args: planted(getattr(base, name).__get__(self), *args)
+
+    return type("Planted", (base,), {name: method(name, planted) for name, planted in wrong.items()})
 
 
-class Unguarded(Own):
-    def cluster_losses(self, units, n_clusters):
-        return super().cluster_losses(units, n_clusters) / spread(units.weight, units, n_clusters)
+def between(right, x, y):
+    return np.abs(x - y).sum(-1) if isinstance(x, np.ndarray) else 0 * x[..., 0] * y[..., 0]
+
+
+Whole = but(Own, cluster_losses=lambda right, units, k: right(units, k).sum())
+Unguarded = but(Own, cluster_losses=lambda right, units, k: right(units, k) / spread(units.weight, units, k))
+ForgetsToRemove = but(DissimilarityLoss, remove=lambda right, stats, *unit: stats)
+InsertsElsewhere = but(KMeansLoss, insert=lambda right, stats, i, center, weight, k: stats.add(0, center, weight, +1))
+ForgetsTheOldMean = but(
+    KMeansLoss, insertion=lambda right, stats, i, x, weight, k: weight * right.__self__.divergence(x, stats.mean)
+)
+HalfThePairs = but(Minkowski, pairwise=lambda right, x, y: right(x, y) / 2)
+NumPyOnly = but(Minkowski, between=between)
+CountsEmptySlots = but(
+    Minkowski, hub=lambda right, x, mask: right.__self__.to_center(x, x.mean(-2, keepdims=True)).sum(-1)
+)
+WidelyDrawn = but(KMeansLoss, draw_centers=lambda right, key, lambda_, means: right(key, lambda_ / 2, means))
+OffCentre = but(
+    KMeansLoss, draw_centers=lambda right, key, lambda_, means: right(key, lambda_, means) + 0.3 * means.mean
+)
+OneDimension = but(KMeansLoss, log_normalizer=lambda right, lambda_, means: right(lambda_, means) / means.sum.shape[1])
+OtherDivergences = but(KMeansLoss, divergences=lambda right, u, centers: 2 * right(u, centers))
+ReadsTheMean = but(KMeansLoss, log_normalizer=lambda right, lambda_, means: right(lambda_, means) + means.mean.sum(1))
 
 
 class Homogeneous(Own):
     homogeneous = True
-
-
-class ForgetsToRemove(DissimilarityLoss):
-    def remove(self, stats, i, center, weight, cluster):
-        return stats
-
-
-class InsertsElsewhere(KMeansLoss):
-    def insert(self, stats, i, center, weight, cluster):
-        return stats.add(0, center, weight, +1)
-
-
-class ForgetsTheOldMean(KMeansLoss):
-    def insertion(self, stats, i, center, weight, n_clusters):
-        return weight * self.divergence(center, stats.mean)
-
-
-class HalfThePairs(Minkowski):
-    def pairwise(self, x, y):
-        return super().pairwise(x, y) / 2
-
-
-class NumPyOnly(Minkowski):
-    def between(self, x, y):
-        return np.abs(x - y).sum(-1) if isinstance(x, np.ndarray) else 0 * x[..., 0] * y[..., 0]
-
-
-class CountsEmptySlots(Minkowski):
-    def hub(self, x, mask):
-        return self.to_center(x, x.mean(-2, keepdims=True)).sum(-1)
-
-
-class WidelyDrawn(KMeansLoss):
-    def draw_centers(self, key, inverse_temperature, means):
-        return super().draw_centers(key, inverse_temperature / 2, means)
-
-
-class OffCentre(KMeansLoss):
-    def draw_centers(self, key, inverse_temperature, means):
-        return super().draw_centers(key, inverse_temperature, means) + 0.3 * means.mean
-
-
-class OneDimension(KMeansLoss):
-    def log_normalizer(self, inverse_temperature, means):
-        return super().log_normalizer(inverse_temperature, means) / means.sum.shape[1]
 
 
 class OtherDivergence(KMeansLoss):
@@ -137,16 +116,6 @@ class OtherDivergence(KMeansLoss):
         return jnp.square(jnp.abs(x - y).sum(-1))
 
     start, remove, insert, insertion = Loss.start, Loss.remove, Loss.insert, Loss.insertion
-
-
-class OtherDivergences(KMeansLoss):
-    def divergences(self, u, centers):
-        return 2 * super().divergences(u, centers)
-
-
-class ReadsTheMean(KMeansLoss):
-    def log_normalizer(self, inverse_temperature, means):
-        return super().log_normalizer(inverse_temperature, means) + means.mean.sum(1)
 
 
 class DifferenceOfLargeSums(Own):
