@@ -32,7 +32,7 @@ def law_of(t, pi):
 def test_draws_agree_with_enumeration():
     """p(z) with lambda integrated out of lambda^(N d / 2 - 1) exp(-lambda L): L^(-N d / 2)."""
     t = tiny("three groups", prior=Dispersion(), dtype=np.float32)
-    draws = many_draws(start(t, CHAINS), t.target)
+    draws = many_draws(start(t, CHAINS), t.target, 20_000)
     pi = normalise(-t.target.degrees * np.log(losses(t, "kmeans")))
     assert distance_to(law_of(t, pi), draws) < NOISE
     assert distance_to(law_of(t, law(t, "kmeans")), draws) > 2 * NOISE
@@ -41,7 +41,7 @@ def test_draws_agree_with_enumeration():
 @pytest.mark.slow
 def test_draws_of_a_loss_without_centres_agree_with_enumeration():
     t = tiny("attributes, at least 0.4, of 2 to 4", "manhattan", dtype=np.float32)
-    draws = many_draws(start(t, CHAINS), t.target)
+    draws = many_draws(start(t, CHAINS), t.target, 20_000)
     assert distance_to(law_of(t, law(t, "manhattan")), draws) < NOISE
 
 

@@ -9,7 +9,6 @@ import bayesfair as bf
 from bayesfair.balanced import labels as balanced_labels
 from bayesfair.fairlets.compositions import capacities
 from bayesfair.fairlets.members import member_table
-from bayesfair.fairness import Groups
 from bayesfair.gibbs import KMeansLoss, Settings, Table, masses, problem, relocations
 from bayesfair.gibbs.bennett import ITSELF, UNKNOWN, LogRatio
 from bayesfair.gibbs.labellings import Labelling
@@ -67,18 +66,13 @@ def test_many_rows_stay_in_the_precision_that_samples_them(many):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("target", "composition", "most"),
-    [("labels", "auto", 45), ("optimal", "singletons", 45), ("optimal", "auto", 30)],
-)
-def test_a_sweep_keeps_few_numbers_for_every_row(target, composition, most):
-    """No copy of the features, nor of the fairlets' centres: 26 and 40 bytes a row of one chain, where there were 285
-    and 450; and 26, where fairlets have three slots, that were 237."""
+@pytest.mark.parametrize(("target", "most"), [("labels", 45), ("optimal", 30)])
+def test_a_sweep_keeps_few_numbers_for_every_row(target, most):
+    """No copy of the features, nor of the fairlets' centres: 26 bytes a row of one chain, where there were 285 and 237."""
     rng, n_obs = np.random.default_rng(0), 32 * PART
     X, groups = rng.normal(size=(n_obs, 25)).astype(np.float32), bf.fairness.encode_groups(np.arange(n_obs) % 25 < 12)
-    groups = Groups(np.zeros(n_obs, np.int32), ("everyone",)) if composition == "singletons" else groups
     members = some_members(groups, "auto")
-    settings = Settings(K, KMeansLoss(), target=target, composition=composition)
+    settings = Settings(K, KMeansLoss(), target=target)
     made = make_problem(Table(X, groups), settings, {"members": members})
     law, label = made.target, jax.ShapeDtypeStruct((1, n_obs), jnp.int32)
     if target == "labels":

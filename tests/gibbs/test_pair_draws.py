@@ -5,7 +5,7 @@ depend on uniform numbers as whole numbers of halves, so that four of them stand
 """
 
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import product
 
 import jax
@@ -39,6 +39,10 @@ def given_centers(t, loss, centers):
     return normalise(log - log_normalizers(t, LAMBDA, all_states))
 
 
+def with_centers(state, centers):
+    return CenteredLabelling(*state, centers)
+
+
 def pairs_of(t):
     """The last clusters first, so that with three of them the one in the middle stays alone."""
     return on_device([[t.target.n_clusters - 1, 0]])
@@ -53,33 +57,44 @@ def lines(t):
     return ways.astype(np.float32), cells.astype(np.float32)
 
 
-def laws_of(t, number=0, reach=FAR, block_of=pair_draws.block_of):
-    """(block, tables, counts, their laws) of every state, where one block is drawn along the lines of every direction, cell and
-    beginning."""
-    target, pairs, centers, (ways, cells) = t.target, pairs_of(t), some_centers(t, 1), lines(t)
+def blocks_of(t, number=0, reach=FAR, block_of=pair_draws.block_of):
+    """(block, tables, log laws of the groups' counts in it, who stays in either cluster) of every state."""
+    target, pairs, centers = t.target, pairs_of(t), some_centers(t, 1)
 
-    def laws(state):
-        given = CenteredLabelling(*state, on_device(centers))
-        ordered = pair_draws.in_order(target, given, pairs, reach)
+    def of_state(state):
+        ordered = pair_draws.in_order(target, with_centers(state, centers), pairs, reach)
         block = block_of(ordered, number, state.label)
         held, size = block.in_a.sum(-1), block.there.sum(-1)
         tilt = poisson_binomial.tilted_to(block.margin, block.there, held)
         tree = poisson_binomial.count_tree(block.margin + tilt[..., None], block.there)
-        log_laws = poisson_binomial.log_count_law(tree, tilt)
-        counts = target.counts(state.label)
-        stay = counts[pairs] - jnp.stack([held, size - held], 1)
-        n_places = 2 * log_laws.shape[-1] - 1
+        stay = target.counts(state.label)[pairs] - jnp.stack([held, size - held], 1)
+        return block, tree, poisson_binomial.log_count_law(tree, tilt), stay
+
+    return all_states(t, of_state)
+
+
+whole_blocks = cache(blocks_of)
+
+
+def laws_of(t, blocks=None):
+    """(block, tables, counts, their laws) of every state, where one block is drawn along the lines of every direction, cell and
+    beginning."""
+    block, tree, log_laws, stay = blocks or whole_blocks(t)
+    (ways, cells), centers, n_places = lines(t), some_centers(t, 1), 2 * log_laws.shape[-1] - 1
+
+    def of_state(label, held, size, log_laws, stay):
+        given = with_centers(t.state(label), centers)
 
         def ends(way, cell, begin):
             along = pair_draws.line(held, way[None], cell[None], begin[None], n_places)
-            law = jax.nn.softmax(pair_draws.log_line_law(target, given, stay, size, log_laws, along)[0])
-            return along[0], law
+            return along[0], jax.nn.softmax(pair_draws.log_line_law(t.target, given, stay, size, log_laws, along)[0])
 
         of_begins = jax.vmap(ends, (None, None, 0))
         of_cells = jax.vmap(of_begins, (None, 0, None))
-        return block, tree, *jax.vmap(of_cells, (0, None, None))(ways, cells, jnp.arange(1 - n_places, 1))
+        return jax.vmap(of_cells, (0, None, None))(ways, cells, jnp.arange(1 - n_places, 1))
 
-    return all_states(t, laws)
+    compiled = jax.jit(jax.vmap(of_state), compiler_options=QUICKLY)
+    return block, tree, *map(np.asarray, compiled(t.labels, block.in_a.sum(-1), block.there.sum(-1), log_laws, stay))
 
 
 def matrices(t, told, log_rest=None, cells=slice(None, -1), begins=slice(None)):
@@ -111,8 +126,10 @@ def rest_of(t):
     if not pair_draws.reads_who_moves(t.target):
         return np.zeros(len(t.labels))
 
+    centers = some_centers(t, 1)
+
     def of_state(state):
-        given = CenteredLabelling(*state, on_device(some_centers(t, 1)))
+        given = with_centers(state, centers)
         return pair_draws.log_rest(t.target, given, pair_draws.filled(t.target, given).means)[pairs_of(t)[0]].sum()
 
     return all_states(t, of_state)
@@ -137,7 +154,7 @@ def test_draws_of_a_pair_are_exact(case, loss):
 def test_blocks_of_few_rows_are_exact(case, reach, monkeypatch):
     monkeypatch.setattr(pair_draws, "BLOCK", 2)
     t = tiny(case)
-    assert worst(t, "kmeans", laws_of(t, 1, reach)) < TOLERANCE
+    assert worst(t, "kmeans", laws_of(t, blocks_of(t, 1, reach))) < TOLERANCE
 
 
 def test_the_order_is_the_same_for_all_who_differ_within_pairs():
@@ -146,7 +163,7 @@ def test_the_order_is_the_same_for_all_who_differ_within_pairs():
         pairs, centers = pairs_of(t), some_centers(t, 1)
 
         def laid_out(state):
-            return pair_draws.in_order(t.target, CenteredLabelling(*state, centers), pairs, 0.5)  # noqa: B023
+            return pair_draws.in_order(t.target, with_centers(state, centers), pairs, 0.5)  # noqa: B023
 
         told = all_states(t, laid_out)
         seen = {}
@@ -223,7 +240,7 @@ def test_a_block_chosen_by_labels_is_caught(monkeypatch):
         by_side = ordered._replace(row=ordered.row[order], margin=ordered.margin[order], near=near)
         return pair_draws.block_of(by_side, 0, label)
 
-    assert worst(t, "kmeans", laws_of(t, block_of=of_members)) > CAUGHT
+    assert worst(t, "kmeans", laws_of(t, blocks_of(t, block_of=of_members))) > CAUGHT
 
 
 def test_unequal_weights_that_nobody_decides_by_are_caught():
@@ -240,7 +257,7 @@ def test_the_move_carries_out_what_the_laws_say():
 
     def run(state):
         def one(key):
-            given = CenteredLabelling(*state, centers)
+            given = with_centers(state, centers)
             key_pairs, key_block = jax.random.split(key)
             pairs = pair_draws.random_pairs(jax.random.uniform(key_pairs, (3,)))
             ordered = pair_draws.in_order(t.target, given, pairs, FAR)

@@ -7,7 +7,7 @@ import pytest
 
 from bayesfair.gibbs.parts_of_rows import map_rows, sum_over_rows
 
-SIZES = [1, 16, 17, 50]  # of parts of 16 rows
+SIZES = [16, 17, 50]  # of parts of 16 rows
 
 
 @pytest.mark.parametrize("n_rows", SIZES)
@@ -41,7 +41,7 @@ def test_sums_of_many_parts_round_as_one_addition_does():
     assert abs(in_turn / truth - 1) > 1e-5
 
 
-@pytest.mark.parametrize(("n_rows", "part"), [(16, 16), (17, 9), (32, 16), (33, 11), (50, 13)])
+@pytest.mark.parametrize(("n_rows", "part"), [(16, 16), (17, 9), (33, 11)])
 def test_few_rows_are_worked_on_twice(n_rows, part):
     seen = []
     map_rows(lambda rows, _: seen.append(len(rows)) or rows, np.arange(n_rows), size=16)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from exact import CHAINS, NOISE, TEMPERATURES, distance_to, joint, label_law, many_draws, settings, tiny
 from exact_modes import SAMPLED, far
-from sklearn.exceptions import ConvergenceWarning
 
 import bayesfair as bf
 from bayesfair._arrays import on_device
@@ -35,23 +34,20 @@ class AsCold(Tempered):
         return Tempered(self.inner, jnp.ones_like(self.betas)).drawn_temperatures(key, state)
 
 
-@pytest.mark.parametrize(("kind", "agrees"), [(Repelled, False), (Tempered, True)])
-def test_replicas_at_fixed_temperatures_keep_the_law(kind, agrees):
+def test_replicas_at_fixed_temperatures_keep_the_law():
     t = tiny("1:1", "manhattan", dtype=np.float32)
-    target = kind(t.target, on_device(BETAS, np.float32))
+    target = Tempered(t.target, on_device(BETAS, np.float32))
     states = target.replicate(stacked_states(t.target, t.members[0], t.clusters[[0] * CHAINS], TEMPERATURES))
-    total = 40_000 if agrees else 10_000
     run = Run(chain_keys(0, CHAINS), 0, states, target.moves(settings(t)), KeepFairlets())
-    draws = many_draws(run, target, total=total)
-    off = distance_to(label_law(t, joint(t, "manhattan")), draws)
-    assert off < NOISE if agrees else off > 3 * NOISE
+    draws = many_draws(run, target, 20_000)
+    assert distance_to(label_law(t, joint(t, "manhattan")), draws) < NOISE
     assert 0 < draws.scalars["exchange_rate"].mean() < 1
     assert np.diff(draws.scalars["round_trips"]).min() >= 0
     together, matched = (part[..., None] == part[..., None, :] for part in (draws.labels, draws.fairlets.fairlet))
     assert together[matched].all()  # both are the coldest replica's
 
 
-@pytest.mark.parametrize(("kind", "agrees"), [(Tempered, True), (AsCold, False)])
+@pytest.mark.parametrize(("kind", "agrees"), [(Tempered, True), (AsCold, False), (Repelled, False)])
 def test_replicas_with_a_sampled_temperature_keep_the_law(kind, agrees):
     """(b + L)^(-beta D) each: from the worst state of all, with two far modes."""
     f = far("optimal", prior=SAMPLED, dtype=np.float32)
@@ -61,7 +57,7 @@ def test_replicas_with_a_sampled_temperature_keep_the_law(kind, agrees):
     law = Counter()
     for row, probability in zip(f.labels.tolist(), f.law):
         law[tuple(row)] += probability
-    assert (distance_to(law, many_draws(run, target)) < NOISE) == agrees
+    assert (distance_to(law, many_draws(run, target, 20_000)) < NOISE) == agrees
 
 
 def test_the_ladder_is_spaced_by_rejections():
@@ -127,14 +123,6 @@ def test_where_nothing_makes_round_trips_it_is_said():
     with pytest.warns(RuntimeWarning, match="too few round trips"):
         est.fit(X, sensitive_features=np.arange(400) % 2)
     assert "round_trips" not in est.posterior_["sample_stats"]
-
-
-@pytest.mark.slow
-def test_replicas_are_offered_where_nobody_tried_them():
-    X, sensitive = corners(104)
-    est = bf.GibbsFairClustering(2, loss="manhattan", target="optimal", **SMALL)
-    with pytest.warns(ConvergenceWarning, match=r"tempering=True \(--tempering\) may cross modes"):
-        est.fit(X, sensitive_features=sensitive)
 
 
 @pytest.mark.parametrize(

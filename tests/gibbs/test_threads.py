@@ -19,7 +19,7 @@ def program(chains):
     return jax.vmap(lambda key, x: jax.random.normal(key, (3,)) + x)(keys, parts["x"])
 
 
-@pytest.mark.parametrize("number", [1, 4, 7])
+@pytest.mark.parametrize("number", [1, 7])
 def test_the_bits_of_a_chain_depend_on_nothing_but_itself(number):
     """One program of several chains may round otherwise: XLA's vectors hold parts of two chains there."""
     alone = [program(jax.tree.map(lambda part: part[at : at + 1], chains(number))) for at in range(number)]  # noqa: B023

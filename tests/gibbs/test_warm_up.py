@@ -44,20 +44,22 @@ SPLIT, MERGE = (10, 40), (2, 2)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("layout", "n_blocks", "settled"), [(SPLIT, 1, 64), (MERGE, 8, 1)])
-def test_the_clock_has_no_say(layout, n_blocks, settled, monkeypatch):
+@pytest.mark.parametrize(
+    ("layout", "n_blocks", "settled", "longest", "seconds"),  # of chunks; between two looks at the clock
+    [(SPLIT, 1, 64, 7, (0.0, 3.0, 0.1, 40.0, 0.0, 0.0, 0.7)), (MERGE, 8, 1, 1, (60.0,))],
+)
+def test_the_clock_has_no_say(layout, n_blocks, settled, longest, seconds, monkeypatch):
     case, pace = problem(*layout), run._pace
     expected = settle(*case, n_blocks=n_blocks, num_warmup=2 * WINDOW + 9)
     assert expected[0] == settled
-    for longest, seconds in ((7, (0.0, 3.0, 0.1, 40.0, 0.0, 0.0, 0.7)), (1, (60.0,))):  # between two looks at the clock
-        now = accumulate(cycle(seconds))
-        monkeypatch.setattr(run, "time", SimpleNamespace(perf_counter=lambda now=now: next(now)))
-        monkeypatch.setattr(run, "_pace", lambda total, _, *rest, longest=longest: pace(total, longest, *rest))
-        found = settle(*case, n_blocks=n_blocks, num_warmup=2 * WINDOW + 9, progress_bar=longest == 7)
-        assert found[0] == settled
-        np.testing.assert_array_equal(expected[1].labels, found[1].labels)
-        for name, values in expected[1].scalars.items():
-            np.testing.assert_array_equal(values, found[1].scalars[name], err_msg=f"{name}, chunks of up to {longest}")
+    now = accumulate(cycle(seconds))
+    monkeypatch.setattr(run, "time", SimpleNamespace(perf_counter=lambda: next(now)))
+    monkeypatch.setattr(run, "_pace", lambda total, _, *rest: pace(total, longest, *rest))
+    found = settle(*case, n_blocks=n_blocks, num_warmup=2 * WINDOW + 9, progress_bar=longest == 7)
+    assert found[0] == settled
+    np.testing.assert_array_equal(expected[1].labels, found[1].labels)
+    for name, values in expected[1].scalars.items():
+        np.testing.assert_array_equal(values, found[1].scalars[name], err_msg=f"{name}, chunks of up to {longest}")
 
 
 def test_the_pace_stops_at_every_window():
