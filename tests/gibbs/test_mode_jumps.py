@@ -94,8 +94,9 @@ def off_by(log_ratio, origin):
     return np.abs(found)
 
 
+@pytest.mark.slow
 def test_mean_work_is_the_ratio_of_masses_and_a_map_without_its_jacobian_is_caught(monkeypatch, x64):
-    """Other bugs in the map are caught by `test_jump_matrix`."""
+    """Draws of longer paths; `test_jump_matrix` catches this bug and others exactly."""
     f = wrongly_told(far("optimal", "kmeans", SAMPLED))
     log_ratio, origin = works(f)
     assert 0.02 < (origin == 0).mean() < 0.98  # both modes hold mass

@@ -34,6 +34,7 @@ class AsCold(Tempered):
         return Tempered(self.inner, jnp.ones_like(self.betas)).drawn_temperatures(key, state)
 
 
+@pytest.mark.slow
 def test_replicas_at_fixed_temperatures_keep_the_law():
     t = tiny("1:1", "manhattan", dtype=np.float32)
     target = Tempered(t.target, on_device(BETAS, np.float32))
