@@ -1,7 +1,6 @@
 """Three capabilities that moves need beyond the protocol (`target.py`).
 
-A target inherits those whose moves it uses and defines the methods without a body here. `HasUnits` is part of both
-others.
+A target inherits those whose moves it uses and defines the methods without a body here.
 """
 
 import jax.numpy as jnp
@@ -20,8 +19,6 @@ class HasUnits:
         An array of the type that all arrays of floats have.
     loss : Loss
         The clustering loss.
-    n_clusters : int
-        Number of clusters.
     n_units : int
         Number of units.
     n_numbers : float
@@ -45,12 +42,12 @@ class HasUnits:
         raise NotImplementedError
 
     def of_dispersion(self, inverse_dispersion):
-        """Inverse temperatures for lambda = 1 / (2 sigma^2), with sigma the within-cluster standard deviation."""
-        raise NotImplementedError
+        """Inverse temperatures for lambda = 1 / (2 sigma^2), sigma the within-cluster standard deviation; lambda itself."""
+        return inverse_dispersion
 
     def dispersion_of(self, lambdas) -> Float[Array, ""]:
         """The lambda that gives these inverse temperatures."""
-        raise NotImplementedError
+        return lambdas
 
     def with_dispersion(self, lambdas, inverse_dispersion):
         """The inverse temperatures after lambda was drawn."""
@@ -64,9 +61,7 @@ class HasUnits:
     def degrees(self) -> float:
         """Power of lambda in the normaliser of exp(-lambda loss), N d / h for a loss of degree h (Rigon et al. 2023).
 
-        Exact for homogeneous losses, to second order for the other Bregman divergences (see `BregmanLoss`). Either way
-        the target contains lambda^(N d / h), which the conjugate step samples exactly. N is the sum of the weights; d
-        is the number of dimensions that the rows span.
+        N is the sum of the weights; d is the number of dimensions that the rows span.
         """
         return self.n_numbers / self.loss.degree
 
@@ -83,8 +78,6 @@ class HasFairlets(HasUnits):
 
     Attributes
     ----------
-    n_obs : int
-        Number of rows.
     n_fairlets : int
         Number of fairlets.
     slot_group : int array of shape (n_slots,)
@@ -143,8 +136,6 @@ class HasLabels(HasUnits):
 
     Attributes
     ----------
-    n_obs : int
-        Number of rows.
     n_groups : int
         Number of groups.
     group : int array of shape (n_obs,)

@@ -1,11 +1,8 @@
 """Clustering losses L_c(C | u): what kernels need from a loss, and the families in the package.
 
-A loss is a sum over clusters of a function of the weighted units (fairlet centres) in the cluster. Kernels do not know
-which function: they take units out of clusters (`remove`), ask for the cost of joining each cluster (`insertion`) and
-put units back (`insert`), on statistics that only the loss reads. Losses whose clusters have a conjugate centre
-(`augmentation`, the Bregman family) can also move all units at once.
-
-Every loss is hashable and compares by value, so that equal losses share compiled samplers.
+Kernels take units out of clusters (`remove`), ask for the cost of joining each cluster (`insertion`) and put units back
+(`insert`), on statistics that only the loss reads. Losses whose clusters have a conjugate centre (`augmentation`, the
+Bregman family) can also move all units at once. Losses compare by value, so that equal ones share compiled samplers.
 """
 
 import math
@@ -219,8 +216,7 @@ HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 def _stirling_remainder(s):
     """R(s) = log Gamma(s) - (s - 1/2) log s + s - log(2 pi) / 2 for s > 0, which falls to 0 as 1 / (12 s).
 
-    Normalisers of conjugate centres are differences of terms of order s log s, which cancel completely in float32 at s
-    = 1e6. Written with R and `_half_step_remainder` they have no such terms.
+    With R and `_half_step_remainder`, normalisers have no terms of order s log s, which cancel in float32 at s = 1e6.
     """
     closed = gammaln(s) - (s - 0.5) * jnp.log(s) + s - HALF_LOG_2PI
     return jnp.where(s < SERIES_FROM, closed, _odd_powers(STIRLING, s))
@@ -491,13 +487,18 @@ class KMeansLoss(BregmanLoss):
         return 0.5 * means.sum.shape[1] * jnp.log(math.pi / (inverse_temperature * means.mass))
 
 
-def _log_of_positive(centers):
-    """Log of positive numbers; a gamma draw that rounded to 0 counts as the smallest positive number."""
-    return jnp.log(jnp.maximum(centers, jnp.finfo(centers.dtype).tiny))
+class _PositiveCenters(BregmanLoss):
+    """Coordinates are logs; a gamma draw that rounded to 0 counts as the smallest positive number."""
+
+    def coordinates(self, centers):
+        return jnp.log(jnp.maximum(centers, jnp.finfo(centers.dtype).tiny))
+
+    def centers_at(self, coordinates):
+        return jnp.exp(coordinates)
 
 
 @dataclass(frozen=True)
-class PoissonLoss(BregmanLoss):
+class PoissonLoss(_PositiveCenters):
     """Generalised Kullback-Leibler divergence of counts, x log(x/y) - x + y. Conjugate centres are gamma.
 
     Parameters
@@ -522,12 +523,6 @@ class PoissonLoss(BregmanLoss):
 
     dissimilarity: Any = field(default_factory=lambda: resolve_dissimilarity("kl"))
 
-    def coordinates(self, centers):
-        return _log_of_positive(centers)
-
-    def centers_at(self, coordinates):
-        return jnp.exp(coordinates)
-
     def log_measure(self, coordinates):
         return 0.5 * coordinates.sum()
 
@@ -543,7 +538,7 @@ class PoissonLoss(BregmanLoss):
 
 
 @dataclass(frozen=True)
-class ItakuraSaitoLoss(BregmanLoss):
+class ItakuraSaitoLoss(_PositiveCenters):
     """Itakura-Saito divergence x/y - log(x/y) - 1 of positive data. Conjugate centres are inverse gamma.
 
     Parameters
@@ -568,12 +563,6 @@ class ItakuraSaitoLoss(BregmanLoss):
 
     dissimilarity: Any = field(default_factory=lambda: resolve_dissimilarity("itakura-saito"))
     normalizer_reads_mean = False
-
-    def coordinates(self, centers):
-        return _log_of_positive(centers)
-
-    def centers_at(self, coordinates):
-        return jnp.exp(coordinates)
 
     def log_measure(self, coordinates):
         return jnp.zeros((), coordinates.dtype)
@@ -701,19 +690,20 @@ class DissimilarityLoss(Loss):
         return jnp.where(count > 0, pairs / (2 * jnp.where(count > 0, mass, 1.0)), 0.0)
 
     def remove(self, stats, i, center, weight, cluster):
-        units = stats.units._replace(weight=stats.units.weight.at[i].set(0.0))
-        return self._shift(stats, units, units, center, weight, cluster, -1)
+        rest = super().remove(stats.units, i, center, weight, cluster)
+        return self._shift(stats._replace(units=rest), center, weight, cluster, -1)
 
     def insert(self, stats, i, center, weight, cluster):
-        return self._shift(stats, stats.units.put(i, center, weight, cluster), stats.units, center, weight, cluster, +1)
+        units = super().insert(stats.units, i, center, weight, cluster)
+        return self._shift(stats, center, weight, cluster, +1)._replace(units=units)
 
-    def _shift(self, stats, units, others, center, weight, cluster, sign):
-        reach = self._reach(others, center, stats.mass.shape[0])[cluster]
-        return PairSums(
-            units,
-            stats.count.at[cluster].add(sign),
-            stats.mass.at[cluster].add(sign * weight),
-            stats.pairs.at[cluster].add(sign * 2 * weight * reach),
+    def _shift(self, stats, center, weight, cluster, sign):
+        """The sums with a unit more or less, from `stats.units` without it."""
+        reach = self._reach(stats.units, center, stats.mass.shape[0])[cluster]
+        return stats._replace(
+            count=stats.count.at[cluster].add(sign),
+            mass=stats.mass.at[cluster].add(sign * weight),
+            pairs=stats.pairs.at[cluster].add(sign * 2 * weight * reach),
         )
 
     def insertion(self, stats, i, center, weight, n_clusters):

@@ -30,13 +30,7 @@ class Problem(NamedTuple):
 
 
 def make_problem(table: Table, settings: Settings, state=None, progress_bar=False) -> Problem:
-    """The target of a table, and both in the sampler's scaling. `state`: the arrays from which a run goes on.
-
-    Raises
-    ------
-    ValueError: an unknown target, data outside the domain of the loss or what float32 can tell apart, settings that do not
-    suit the target.
-    """
+    """The target of a table, and both in the sampler's scaling. `state`: the arrays from which a run goes on."""
     kind, loss, X = resolve_target(settings.target), settings.loss, table.X
     loss.dissimilarity.check(X)
     Z, scaling = _scaled(X, loss, table.names, where_asked=issubclass(kind, FixedUnits))
@@ -52,10 +46,7 @@ def make_problem(table: Table, settings: Settings, state=None, progress_bar=Fals
 
 
 def _scaled(X, loss: Loss, names, where_asked):
-    """(X in units near its spread, its `Scaling`) if that changes the units alone; X itself for other losses.
-
-    Units are powers of two. `where_asked`: rows are scaled when read.
-    """
+    """(X in units near its spread, its `Scaling`) if that changes the units alone; `where_asked`: scaled when read."""
     degree = _degree(loss)
     if not degree:
         check_float32(X, names=names)

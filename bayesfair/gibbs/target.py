@@ -1,8 +1,7 @@
 """The protocol of a target, for the run, the moves and the estimator.
 
 A target is data and law in one pytree. Its state is a NamedTuple of arrays that only the target and its moves look
-into. Everything else (chunks, warm-up, interrupts, resuming, storing) uses this protocol alone. A new target is a file
-with a subclass of `Target`, named in `targets` or passed as `target=` by its user.
+into. A new target is a file with a subclass of `Target`, named in `targets` or passed as `target=` by its user.
 """
 
 from dataclasses import dataclass

@@ -238,7 +238,8 @@ def test_blocks_decide_in_turn_each_by_what_those_before_have_changed():
 
     @partial(jax.jit, static_argnums=1)
     def together(key, backwards):
-        return blocked.decide_blocks(key, target, units, centers, LAMBDA_C, n_blocks, backwards)
+        move = blocked.BlockedReallocation(n_blocks, backwards)
+        return blocked.decide_blocks(key, target, units, centers, LAMBDA_C, move)
 
     @jax.jit
     def drawn(key):

@@ -29,7 +29,7 @@ BUNDLES = {  # members of each group
 
 def counted(target, state):
     stats = target.loss.start(target.units_of(state), target.n_clusters)
-    return CountedLabelling(*state, stats, target.counts(state.label))
+    return CountedLabelling(state.label, state.lambdas, stats, target.counts(state.label))
 
 
 def put(t, P, s, label, probability):

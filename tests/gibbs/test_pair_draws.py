@@ -17,7 +17,7 @@ from exact_labels import EVERY, LAMBDA, all_states, tiny
 
 from bayesfair._arrays import on_device
 from bayesfair.gibbs import poisson_binomial
-from bayesfair.gibbs.labellings import CenteredLabelling
+from bayesfair.gibbs.labellings import Labelling
 from bayesfair.gibbs.losses import cluster_means
 from bayesfair.gibbs.moves import pair_draws
 
@@ -60,7 +60,7 @@ def draw_matrices(t, centers, number=0, reach=FAR, line=pair_draws.line, block_o
     cells = every if cells is None else cells
 
     def laws(state):
-        given = CenteredLabelling(*state, on_device(centers))
+        given = state._replace(centers=on_device(centers))
         ordered = pair_draws.in_order(target, given, pairs, reach)
         block = block_of(ordered, number, state.label)
         held, size = block.in_a.sum(-1), block.there.sum(-1)
@@ -116,7 +116,7 @@ def rest_of(t, centers):
         return np.zeros(len(t.labels))
 
     def of_state(state):
-        given = CenteredLabelling(*state, on_device(centers))
+        given = state._replace(centers=on_device(centers))
         return pair_draws.log_rest(t.target, given, pair_draws.filled(t.target, given).means)[pairs_of(t)[0]].sum()
 
     return all_states(t, of_state)
@@ -154,7 +154,7 @@ def test_the_order_is_the_same_for_all_who_differ_within_pairs():
         pairs, centers = pairs_of(t), some_centers(t, 1)
 
         def laid_out(state):
-            return pair_draws.in_order(t.target, CenteredLabelling(*state, centers), pairs, 0.5)  # noqa: B023
+            return pair_draws.in_order(t.target, state._replace(centers=centers), pairs, 0.5)  # noqa: B023
 
         told = all_states(t, laid_out)
         seen = {}
@@ -253,7 +253,7 @@ def test_the_move_carries_out_what_the_laws_say():
 
     def run(state):
         def one(key):
-            given = CenteredLabelling(*state, centers)
+            given = state._replace(centers=centers)
             key_pairs, key_block = jax.random.split(key)
             pairs = pair_draws.random_pairs(jax.random.uniform(key_pairs, (3,)))
             ordered = pair_draws.in_order(t.target, given, pairs, FAR)
@@ -282,7 +282,7 @@ def test_clusters_stay_balanced_where_odds_are_extreme():
     @partial(jax.jit, compiler_options=QUICKLY)
     def run(keys, label, dispersion):
         def one(key):
-            given = CenteredLabelling(label, dispersion, centers)
+            given = Labelling(label, dispersion, centers)
             return pair_draws.drawn(key, t.target, given)
 
         return jax.vmap(one)(keys)

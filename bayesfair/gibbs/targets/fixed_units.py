@@ -44,12 +44,7 @@ class FixedUnits(OverFairlets):
 
     @classmethod
     def make(cls, table: Table, settings: Settings):
-        """The units of a prepared table.
-
-        Raises
-        ------
-        ValueError: more clusters than fairlets; a sampled or derived inverse temperature for a loss without a degree.
-        """
+        """The units of a prepared table."""
         return cls.of(table, what_to_balance(table, settings)[2], settings)
 
     @classmethod
@@ -95,7 +90,7 @@ class FixedUnits(OverFairlets):
     def losses(self, state: OpenState) -> Losses:
         return Losses(self.fairlet_loss, self.loss.cluster_losses(self.units_of(state), self.n_clusters).sum())
 
-    def members_of(self, states):
+    def _members_of(self, states):
         return np.broadcast_to(np.asarray(self.members), (*states.lambdas.fairlet.shape, *self.members.shape))
 
 
