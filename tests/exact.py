@@ -13,7 +13,8 @@ from bayesfair._arrays import on_device
 from bayesfair.fairlets.compositions import anchor_group, capacities
 from bayesfair.fairlets.members import member_table
 from bayesfair.gibbs import Settings, Table
-from bayesfair.gibbs.losses import cluster_means, resolve_loss
+from bayesfair.gibbs.loss import cluster_means
+from bayesfair.gibbs.losses import resolve_loss
 from bayesfair.gibbs.poisson_binomial import split_law
 from bayesfair.gibbs.run import draw
 from bayesfair.gibbs.states import FairletState, InverseTemperatures

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesfair._check import check_features, check_integer, generator_of, message
-from bayesfair.gibbs.losses import Loss, Units, cluster_means
+from bayesfair.gibbs.loss import Loss, Units, cluster_means
 
 FEWEST_ROWS, MOST_ROWS, MOVES, DRAWS = 8, 24, 40, 4_000
 EXACT, SINGLE = 1e-8, 1e-3  # relative to the whole loss: rounding allowed in float64, and the loss of digits in float32

@@ -6,7 +6,7 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int
 from bayesfair._arrays import inner_sum
 from bayesfair.fairlets.compositions import Capacities
 from bayesfair.fairlets.dissimilarity import Dissimilarity, Weighted
-from bayesfair.gibbs.losses import Units
+from bayesfair.gibbs.loss import Units
 
 
 def groups_of_slots(held: Capacities) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from bayesfair.gibbs.capabilities import HasLabels
-from bayesfair.gibbs.losses import BregmanLoss, cluster_means
+from bayesfair.gibbs.loss import BregmanLoss, cluster_means
 from bayesfair.gibbs.modes import Mode
 
 MOST_STATES = 8  # states of a mode that are used

@@ -16,7 +16,7 @@ from bayesfair._arrays import on_device, stack
 from bayesfair._partitions import partition_distance
 from bayesfair._progress import one_step, progress
 from bayesfair.gibbs.capabilities import HasUnits
-from bayesfair.gibbs.losses import cluster_means
+from bayesfair.gibbs.loss import cluster_means
 from bayesfair.gibbs.moves.mode_jumps import Modes
 from bayesfair.gibbs.problem import Problem
 from bayesfair.gibbs.run import Chains, Run, forward

@@ -101,10 +101,9 @@ def warm_up(run: Run, target: Target, num_warmup: int, progress_bar=False) -> tu
             done += n_sweeps
             chunks.append({**scalars, **cluster_sizes(rows["labels"], target.n_clusters)})
             if done % WINDOW == 0:
-                recent, before = _recent(chunks[changed:]), run.moves
-                adapted = lambda move: move.adapt(target, recent, tried[type(move)]) if hasattr(move, "adapt") else move  # noqa: B023, E731
-                run = run._replace(moves=_each(adapted, before))
-                changed = changed if run.moves == before else len(chunks)
+                moves = _adapted(run.moves, target, _recent(chunks[changed:]), tried)
+                changed = changed if moves == run.moves else len(chunks)
+                run = run._replace(moves=moves)
     for move in every_move(run.moves) if chunks[changed:] else ():
         if hasattr(move, "complaint") and (text := move.complaint(_recent(chunks[changed:]), WINDOW)):
             tell(text, RuntimeWarning)

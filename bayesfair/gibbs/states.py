@@ -10,7 +10,7 @@ from typing import NamedTuple
 import jax
 from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
-from bayesfair.gibbs.losses import ClusterMeans
+from bayesfair.gibbs.loss import ClusterMeans
 
 
 class InverseTemperatures(NamedTuple):

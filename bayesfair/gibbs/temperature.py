@@ -7,7 +7,7 @@ from scipy.special import gammaincinv
 
 from bayesfair._check import check_number, message, tell
 from bayesfair.balanced.centroids import medians
-from bayesfair.gibbs.losses import BregmanLoss
+from bayesfair.gibbs.loss import BregmanLoss
 
 NAMES = "dispersion", "holmes-walker", "loss-likelihood-bootstrap"
 FLAT = 1e-10  # relative to a covariance's largest eigenvalue: less counts as 0

@@ -27,7 +27,7 @@ from exact import (
     with_rest,
 )
 
-from bayesfair.gibbs.losses import Units, cluster_means
+from bayesfair.gibbs.loss import Units, cluster_means
 from bayesfair.gibbs.moves import blocked, collapsed, independent_blocks, loop_steps, swaps, swaps_in_turn
 from bayesfair.gibbs.moves.matchings import Pairing, draw_slots, near_pairing, phantom_slots, reflection
 from bayesfair.gibbs.states import InverseTemperatures
@@ -471,7 +471,7 @@ def test_swaps_that_break_a_fixed_composition_are_caught(case, monkeypatch):
     wide = uniform_slots(t, reflections(t), capacity=width)
     pi = naive_augmented(t, "kmeans", centers)
     assert invariance_error(pi, swap_matrix(t, centers, wide)) < TOLERANCE
-    monkeypatch.setattr(swaps, "fits", lambda target, fairlets, slot: jnp.ones(len(fairlets.members), bool))
+    monkeypatch.setattr(swaps, "fits", lambda target, fairlets: jnp.ones(len(fairlets.members), bool))
     with pytest.raises(KeyError):  # a state outside the support
         swap_matrix(t, centers, wide)
 

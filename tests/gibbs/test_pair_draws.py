@@ -18,7 +18,7 @@ from exact_labels import EVERY, LAMBDA, all_states, tiny
 from bayesfair._arrays import on_device
 from bayesfair.gibbs import poisson_binomial
 from bayesfair.gibbs.labellings import Labelling
-from bayesfair.gibbs.losses import cluster_means
+from bayesfair.gibbs.loss import cluster_means
 from bayesfair.gibbs.moves import pair_draws
 
 pytestmark = pytest.mark.usefixtures("x64")

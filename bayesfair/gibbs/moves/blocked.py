@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 
 from bayesfair._draws import Statistic
 from bayesfair.gibbs.capabilities import HasUnits
-from bayesfair.gibbs.losses import ClusterMeans, Units, cluster_means
+from bayesfair.gibbs.loss import ClusterMeans, Units, cluster_means
 from bayesfair.gibbs.moves.collapsed import CollapsedReallocation, draw_cluster, share_moved
 from bayesfair.gibbs.states import OpenState, computed_once
 from bayesfair.gibbs.sweep import in_turn

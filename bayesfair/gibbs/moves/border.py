@@ -22,7 +22,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from bayesfair._draws import Statistic
 from bayesfair.gibbs.capabilities import HasFairlets
-from bayesfair.gibbs.losses import ClusterMeans, cluster_means
+from bayesfair.gibbs.loss import ClusterMeans, cluster_means
 from bayesfair.gibbs.moves.blocked import log_ratio_of_means
 from bayesfair.gibbs.moves.matchings import draw_group, scaled
 from bayesfair.gibbs.moves.swaps import fits

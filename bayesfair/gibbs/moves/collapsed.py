@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from bayesfair._draws import Statistic
 from bayesfair.gibbs.capabilities import HasUnits
-from bayesfair.gibbs.losses import Units
+from bayesfair.gibbs.loss import Units
 from bayesfair.gibbs.states import OpenState, computed_once
 
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from bayesfair.gibbs.capabilities import HasUnits
-from bayesfair.gibbs.losses import Units
+from bayesfair.gibbs.loss import Units
 from bayesfair.gibbs.moves.blocked import BlockedReallocation, poor_blocks
 from bayesfair.gibbs.moves.collapsed import conditional, draw_cluster, share_moved
 from bayesfair.gibbs.states import OpenState, computed_once

@@ -33,7 +33,7 @@ from jaxtyping import Array, Float, Int
 
 from bayesfair._draws import Statistic
 from bayesfair.gibbs.capabilities import HasUnits
-from bayesfair.gibbs.losses import BregmanLoss, Units, cluster_means
+from bayesfair.gibbs.loss import BregmanLoss, Units, cluster_means
 from bayesfair.gibbs.moves.collapsed import draw_cluster
 from bayesfair.gibbs.states import computed_once
 from bayesfair.gibbs.sweep import adjoint, in_turn

@@ -25,7 +25,7 @@ from bayesfair._draws import Statistic
 from bayesfair.fairness.balanced import is_exact
 from bayesfair.gibbs.capabilities import HasLabels
 from bayesfair.gibbs.labellings import Labelling
-from bayesfair.gibbs.losses import ClusterMeans, Units, cluster_means
+from bayesfair.gibbs.loss import ClusterMeans, Units, cluster_means
 from bayesfair.gibbs.parts_of_rows import map_rows
 from bayesfair.gibbs.poisson_binomial import by_inverse, count_tree, drawn_trials, log_count_law, tilted_to
 from bayesfair.gibbs.states import computed_once

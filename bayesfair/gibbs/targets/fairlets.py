@@ -11,7 +11,7 @@ from bayesfair._arrays import on_device
 from bayesfair.fairlets.compositions import Capacities, anchor_group
 from bayesfair.gibbs.capabilities import HasFairlets
 from bayesfair.gibbs.fairlet_units import fairlet_losses, fairlet_units, groups_of_slots
-from bayesfair.gibbs.losses import Loss, Units
+from bayesfair.gibbs.loss import Loss, Units
 from bayesfair.gibbs.moves.matchings import neighbour_matchings
 from bayesfair.gibbs.moves.mode_jumps import Modes
 from bayesfair.gibbs.parts_of_rows import map_rows

@@ -11,7 +11,7 @@ from bayesfair._arrays import aligned_empty, on_device
 from bayesfair._partitions import parts_of
 from bayesfair.fairlets.compositions import Capacities, anchor_group
 from bayesfair.gibbs.fairlet_units import fairlet_losses, fairlet_units, groups_of_slots
-from bayesfair.gibbs.losses import Loss, Units
+from bayesfair.gibbs.loss import Loss, Units
 from bayesfair.gibbs.moves.mode_jumps import Modes
 from bayesfair.gibbs.moves.swaps import Swaps
 from bayesfair.gibbs.states import FairletState, OpenState

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from bayesfair._arrays import MANY, on_device
-from bayesfair._check import check_integer, message
+from bayesfair._check import check_integer
 from bayesfair._draws import Statistic
 from bayesfair.balanced.centroids import CENTROIDS, Centroids, centroids_of
 from bayesfair.balanced.labels import balanced_labels, cooled_labels
@@ -22,7 +22,7 @@ from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.fairness.balanced import BalanceConstraint, balance_constraint
 from bayesfair.gibbs.capabilities import HasLabels
 from bayesfair.gibbs.labellings import Labelling
-from bayesfair.gibbs.losses import Loss, Units
+from bayesfair.gibbs.loss import Loss, Units
 from bayesfair.gibbs.moves.balanced_in_turn import BundlesOfPeople, Counted, Excursions, Singles, SwapsOfPeople
 from bayesfair.gibbs.moves.blocked import GivenCenters
 from bayesfair.gibbs.moves.inverse_dispersion import DrawInverseDispersion
@@ -30,7 +30,7 @@ from bayesfair.gibbs.moves.mode_jumps import Modes
 from bayesfair.gibbs.moves.pair_draws import PairDraws
 from bayesfair.gibbs.parts_of_rows import sum_over_rows
 from bayesfair.gibbs.relocations import has_distinct_rows, relocated_centers
-from bayesfair.gibbs.target import STATIC, Settings, Table, Target, as_pytree, rows_of
+from bayesfair.gibbs.target import STATIC, Settings, Table, Target, as_pytree, refuse_set, rows_of
 from bayesfair.gibbs.targets.starts import start_dispersion
 from bayesfair.gibbs.temperature import Dispersion, check_fixed
 
@@ -83,7 +83,10 @@ class Labels(HasLabels, Target):
         """The balanced labellings of the table's groups."""
         remedy = f"There are {len(table.X)} rows: ask for fewer."
         check_integer("n_clusters", settings.n_clusters, maximum=len(table.X), remedy=remedy)
-        _refuse_fairlets(settings)
+        where = "target='labels'"
+        refuse_set(settings, ("reallocation", "inner_steps"), where, "Its moves are chosen by the loss: leave it out.")
+        remedy = "Leave it out: this target has no fairlets; min_balance says how balanced clusters are."
+        refuse_set(settings, ("composition",), where, remedy)
         check_fixed(settings, pair=False)
         bounds = {"size_min": settings.size_min, "size_max": settings.size_max}
         constraint = balance_constraint(table.groups, settings.min_balance, settings.n_clusters, **bounds)
@@ -243,13 +246,3 @@ def _pools(X, by_group, first, composition, rng):
         parts = [each[: n * count].reshape(n, count) for each, count in zip(rows, composition) if count]
         pools.append(np.hstack(parts))
     return np.stack(pools).astype(np.int32)
-
-
-def _refuse_fairlets(settings: Settings):
-    for name in ("reallocation", "inner_steps"):
-        if getattr(settings, name) != Settings._field_defaults[name]:
-            rule, remedy = "be left out for target='labels'", "Its moves are chosen by the loss: leave it out."
-            raise ValueError(message(name, rule, repr(getattr(settings, name)), remedy))
-    if not (isinstance(settings.composition, str) and settings.composition == "auto"):
-        remedy = "Leave it out: this target has no fairlets; min_balance says how balanced clusters are."
-        raise ValueError(message("composition", "be 'auto' for target='labels'", repr(settings.composition), remedy))

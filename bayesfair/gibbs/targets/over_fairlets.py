@@ -19,7 +19,7 @@ from bayesfair.gibbs.moves.collapsed import CollapsedReallocation
 from bayesfair.gibbs.moves.independent_blocks import IndependentBlocks
 from bayesfair.gibbs.moves.inverse_dispersion import DrawInverseDispersion
 from bayesfair.gibbs.states import FairletState, InverseTemperatures
-from bayesfair.gibbs.target import Settings, Table, Target
+from bayesfair.gibbs.target import Settings, Table, Target, refuse_set
 from bayesfair.gibbs.targets.starts import further_states, start_states
 from bayesfair.gibbs.temperature import check_fixed
 
@@ -143,7 +143,10 @@ class OverFairlets(HasUnits, Target):
 
 def what_to_balance(table: Table, settings: Settings):
     """(groups, composition, the capacities that they make): everybody in one group where fairlets are singletons."""
-    _refuse_min_balance(table, settings)
+    remedy = "Pass target='labels', or leave it out."
+    refuse_set(settings, ("min_balance", "size_min", "size_max"), "targets over fairlets", remedy)
+    if table.groups.attributes:
+        raise ValueError(message("crossed", "be true for targets over fairlets", "False", remedy))
     groups, composition = table.groups, settings.composition
     if isinstance(composition, str) and composition == "singletons":
         groups, composition = Groups(np.zeros(len(table.X), np.int32), ("everyone",)), "auto"
@@ -159,19 +162,6 @@ def _fewer_clusters(groups, held: Capacities, composition):
     n_fairlets, n_obs = len(held.lower), len(groups.code)
     ruled = rule_of_small_groups(groups.sizes, groups.names) if isinstance(composition, str) else ""
     return f"There are {n_fairlets} fairlets (n_samples = {n_obs}): ask for fewer clusters or smaller fairlets. {ruled}".strip()
-
-
-def _refuse_min_balance(table: Table, settings: Settings):
-    """Raise an error for settings of balance that fairlets ignore: their composition decides it, on whole crossings."""
-    remedy = "Pass target='labels', or leave it out."
-    if not (isinstance(settings.min_balance, str) and settings.min_balance == "exact"):
-        rule = "be left out for targets over fairlets, whose composition decides"
-        raise ValueError(message("min_balance", rule, repr(settings.min_balance), remedy))
-    for name in ("size_min", "size_max"):
-        if (bound := getattr(settings, name)) is not None:
-            raise ValueError(message(name, "be left out for targets over fairlets", bound, remedy))
-    if table.groups.attributes:
-        raise ValueError(message("crossed", "be true for targets over fairlets", "False", remedy))
 
 
 def _best_fairlets(table: Table, settings: Settings, held: Capacities, composition, stay: bool) -> Decomposition:
