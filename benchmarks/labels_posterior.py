@@ -60,7 +60,7 @@ def sweep(arguments):
     moves, keys = target.moves(problem.settings), jax.random.split(jax.random.PRNGKey(0), 1)
 
     def run(first):
-        return jax.block_until_ready(run_chunk(target, (keys, states), first, SWEEPS, 1, moves, SWEEPS))
+        return jax.block_until_ready(run_chunk(target, (keys, states), (first, SWEEPS, 1), moves, SWEEPS))
 
     run(0)
     before, begin = peak(), time.perf_counter()
@@ -75,7 +75,7 @@ def sweep(arguments):
         f"{arguments.rows:,} rows: a sweep {own * 1e3:.0f} ms, a Lloyd iteration {theirs * 1e3:.0f} ms, "
         f"{own / theirs:.1f} of them"
     )
-    memory = run_chunk.lower(target, (keys, states), 0, SWEEPS, 1, moves, SWEEPS).compile().memory_analysis()
+    memory = run_chunk.lower(target, (keys, states), (0, SWEEPS, 1), moves, SWEEPS).compile().memory_analysis()
     print(
         f"temporary memory of a chain: {memory.temp_size_in_bytes / arguments.rows:.0f} bytes a row; process {before:.2f} GiB"
     )

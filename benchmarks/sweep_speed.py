@@ -60,7 +60,7 @@ def sweep_seconds(target, state):
     keys, states = jax.random.PRNGKey(0)[None], jax.tree.map(lambda part: part[None], state)
 
     def draw(n_draws):
-        jax.block_until_ready(run_chunk(target, (keys, states), 0, n_draws, 1, moves, DRAWS))
+        jax.block_until_ready(run_chunk(target, (keys, states), (0, n_draws, 1), moves, DRAWS))
 
     return (seconds(lambda: draw(DRAWS)) - seconds(lambda: draw(1))) / (DRAWS - 1)
 

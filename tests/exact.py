@@ -13,10 +13,11 @@ from bayesfair._arrays import on_device
 from bayesfair.fairlets.compositions import anchor_group, capacities
 from bayesfair.fairlets.members import member_table
 from bayesfair.gibbs import Settings, Table
-from bayesfair.gibbs.losses import cluster_means, resolve_loss
+from bayesfair.gibbs.loss import cluster_means
+from bayesfair.gibbs.losses import resolve_loss
 from bayesfair.gibbs.poisson_binomial import split_law
 from bayesfair.gibbs.run import draw
-from bayesfair.gibbs.states import CenteredState, FairletState, InverseTemperatures
+from bayesfair.gibbs.states import FairletState, InverseTemperatures
 from bayesfair.gibbs.targets import TARGETS
 
 CASES = {  # group sizes, composition, clusters
@@ -61,7 +62,7 @@ class Tiny:
     def opened(self, state, centers=None):
         """The state within a sweep, given centres where there are some."""
         opened = self.target.open(state)
-        return opened if centers is None else CenteredState(*opened, centers)
+        return opened if centers is None else opened._replace(centers=centers)
 
     def state_of(self, members, cluster):
         fairlet = np.empty(len(self.X) + 1, int)

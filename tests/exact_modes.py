@@ -17,7 +17,8 @@ from bayesfair.fairness import Groups
 from bayesfair.fairness.balanced import balance_constraint
 from bayesfair.gibbs import Dispersion, Settings, Table, masses
 from bayesfair.gibbs.labellings import Labelling
-from bayesfair.gibbs.losses import cluster_means, resolve_loss
+from bayesfair.gibbs.loss import cluster_means
+from bayesfair.gibbs.losses import resolve_loss
 from bayesfair.gibbs.moves import mode_jumps
 from bayesfair.gibbs.moves.mode_jumps import Modes, Place
 from bayesfair.gibbs.states import FairletState, InverseTemperatures

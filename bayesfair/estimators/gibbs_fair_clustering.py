@@ -29,7 +29,8 @@ from bayesfair.estimators.store import Store, Writer
 from bayesfair.fairness.balanced import balance_constraint
 from bayesfair.fairness.groups import known_groups
 from bayesfair.gibbs.capabilities import HasFairlets, HasUnits
-from bayesfair.gibbs.losses import Loss, resolve_loss
+from bayesfair.gibbs.loss import Loss
+from bayesfair.gibbs.losses import resolve_loss
 from bayesfair.gibbs.moves.mode_jumps import Modes
 from bayesfair.gibbs.problem import make_problem, unscaled, unscaled_loss
 from bayesfair.gibbs.replicas import with_replicas

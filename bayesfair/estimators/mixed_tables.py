@@ -17,7 +17,8 @@ from bayesfair._check import check_number, message, tell
 from bayesfair._scaling import center_and_spread
 from bayesfair.engines.tables import Columns, Encoder, encoder_of, fit_encoder
 from bayesfair.fairlets.dissimilarity import Minkowski
-from bayesfair.gibbs.losses import KMeansLoss, Loss
+from bayesfair.gibbs.loss import Loss
+from bayesfair.gibbs.losses import KMeansLoss
 
 MANY_LEVELS = 0.5  # levels per row above which a column probably names the rows
 FEW_ROWS = 20

@@ -2,16 +2,8 @@
 
 from bayesfair._draws import Statistic
 from bayesfair.gibbs.check import check_loss
-from bayesfair.gibbs.losses import (
-    BinaryLoss,
-    BregmanLoss,
-    DissimilarityLoss,
-    ItakuraSaitoLoss,
-    KMeansLoss,
-    Loss,
-    PoissonLoss,
-    Units,
-)
+from bayesfair.gibbs.loss import BregmanLoss, Loss, Units
+from bayesfair.gibbs.losses import BinaryLoss, DissimilarityLoss, ItakuraSaitoLoss, KMeansLoss, PoissonLoss
 from bayesfair.gibbs.target import STATIC, Settings, Table, Target, as_pytree
 from bayesfair.gibbs.temperature import Dispersion
 

@@ -12,10 +12,7 @@ WIDTH = 2.0  # half-width of intervals, in standard errors
 
 
 class LogRatio(NamedTuple):
-    """Log of a ratio of masses: Bennett's estimate with its standard error (NaN unless works overlap), and an interval.
-
-    The interval is two standard errors wide each way, or the second law's bounds if there is no estimate.
-    """
+    """Log of a ratio of masses: Bennett's estimate with its standard error (NaN unless works overlap), and an interval."""
 
     estimate: float
     se: float
@@ -35,15 +32,16 @@ def relative(ratio: LogRatio, reference: LogRatio) -> LogRatio:
     """log mass(b) / mass(c), from the log ratios of b and of c to the same mode."""
     estimate, se = ratio.estimate - reference.estimate, np.hypot(ratio.se, reference.se)
     if np.isfinite(estimate):
-        return LogRatio(estimate, se, estimate - WIDTH * se, estimate + WIDTH * se)
+        return _estimated(estimate, se)
     return LogRatio(np.nan, np.nan, ratio.lower - reference.upper, ratio.upper - reference.lower)
 
 
-def both(ratio: LogRatio, other: LogRatio) -> LogRatio:
-    """Combine two results for one ratio: the better estimate, or the tighter bounds.
+def _estimated(estimate, se) -> LogRatio:
+    return LogRatio(estimate, se, estimate - WIDTH * se, estimate + WIDTH * se)
 
-    Bounds that contradict each other by chance are both dropped.
-    """
+
+def both(ratio: LogRatio, other: LogRatio) -> LogRatio:
+    """The better estimate of one ratio, or the tighter bounds; bounds that contradict each other are both dropped."""
     known = [one for one in (ratio, other) if one.known]
     if known:
         return min(known, key=lambda one: one.se)
@@ -55,27 +53,21 @@ def log_mass_ratio(forward, backward) -> LogRatio:
     """log mass(b) / mass(a) from logs of exp(w) |dT| of jumps from a to b (n,) and from b to a (m,), -inf where refused.
 
     By Jensen's inequality the mean work forward is at most the log ratio, which is at most minus the mean work
-    backward. Both hold among jumps that were not refused, for the parts of the modes that they connect; the shares
-    refused turn these into the ratio of the modes. The bounds are two standard errors wider.
+    backward, among jumps that were not refused; the shares refused turn this into the ratio of the modes. The bounds are
+    two standard errors wider.
     """
     forward, backward = (np.asarray(part, float) for part in (forward, backward))
-    made = [part[np.isfinite(part)] for part in (forward, backward)]
-    if min(map(len, made)) < 2:
+    there, back = (part[np.isfinite(part)] for part in (forward, backward))
+    if min(len(there), len(back)) < 2:
         return UNKNOWN
-    there, back = made
     refused = np.log(len(there) / len(forward)) - np.log(len(back) / len(backward))
-    lower = there.mean() - WIDTH * _standard_error(there)
-    upper = -back.mean() + WIDTH * _standard_error(back)
     if -back.mean() - there.mean() <= OVERLAP:
         estimate, se = bennett(there, back)
         if se <= LARGEST_SE:
-            estimate += refused
-            return LogRatio(estimate, se, estimate - WIDTH * se, estimate + WIDTH * se)
+            return _estimated(estimate + refused, se)
+    wider, wider_back = (WIDTH * part.std(ddof=1) / np.sqrt(len(part)) for part in (there, back))
+    lower, upper = there.mean() - wider, -back.mean() + wider_back
     return LogRatio(np.nan, np.nan, lower + refused, max(lower, upper) + refused)
-
-
-def _standard_error(values):
-    return values.std(ddof=1) / np.sqrt(len(values))
 
 
 def bennett(forward, backward) -> tuple[float, float]:

@@ -1,40 +1,29 @@
 """Three capabilities that moves need beyond the protocol (`target.py`).
 
-A target inherits those whose moves it uses and defines the methods without a body here. `HasUnits` is part of both
-others.
+A target inherits those whose moves it uses and defines the methods without a body here.
 """
+
+from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, Int
 
-from bayesfair.gibbs.losses import Units
+from bayesfair.fairness.balanced import BalanceConstraint
+from bayesfair.gibbs.loss import Loss, Units
 from bayesfair.gibbs.states import Fairlets
 
 
 class HasUnits:
-    """Weighted units in clusters, under one loss and one lambda: for reallocation, draws of lambda and jumps between modes.
+    """Weighted units in clusters, under one loss and one lambda: for reallocation, draws of lambda and jumps between modes."""
 
-    Attributes
-    ----------
-    x : array
-        An array of the type that all arrays of floats have.
-    loss : Loss
-        The clustering loss.
-    n_clusters : int
-        Number of clusters.
-    n_units : int
-        Number of units.
-    n_numbers : float
-        See `Table`.
-    modes : Modes or None
-        Modes between which chains may jump. None if they do not.
-    clusters_are_independent : bool
-        Whether units are independent given centres, apart from the product of the normalisers. Such targets jump in one step,
-        others along a path.
-    """
-
-    modes = None
-    clusters_are_independent = False
+    x: Float[Array, "..."]  #: An array of the type that all arrays of floats have.
+    loss: Loss  #: The clustering loss.
+    n_units: int  #: Number of units.
+    n_numbers: float  #: See `Table`.
+    modes: Any = None  #: `Modes` between which chains may jump. None if they do not.
+    #: Whether units are independent given centres, apart from the product of the normalisers. Such targets jump in one
+    #: step, others along a path.
+    clusters_are_independent: bool = False
 
     def units_of(self, state) -> Units:
         """Units of an opened state."""
@@ -45,12 +34,12 @@ class HasUnits:
         raise NotImplementedError
 
     def of_dispersion(self, inverse_dispersion):
-        """Inverse temperatures for lambda = 1 / (2 sigma^2), with sigma the within-cluster standard deviation."""
-        raise NotImplementedError
+        """Inverse temperatures for lambda = 1 / (2 sigma^2), sigma the within-cluster standard deviation; lambda itself."""
+        return inverse_dispersion
 
     def dispersion_of(self, lambdas) -> Float[Array, ""]:
         """The lambda that gives these inverse temperatures."""
-        raise NotImplementedError
+        return lambdas
 
     def with_dispersion(self, lambdas, inverse_dispersion):
         """The inverse temperatures after lambda was drawn."""
@@ -64,9 +53,7 @@ class HasUnits:
     def degrees(self) -> float:
         """Power of lambda in the normaliser of exp(-lambda loss), N d / h for a loss of degree h (Rigon et al. 2023).
 
-        Exact for homogeneous losses, to second order for the other Bregman divergences (see `BregmanLoss`). Either way
-        the target contains lambda^(N d / h), which the conjugate step samples exactly. N is the sum of the weights; d
-        is the number of dimensions that the rows span.
+        N is the sum of the weights; d is the number of dimensions that the rows span.
         """
         return self.n_numbers / self.loss.degree
 
@@ -79,35 +66,18 @@ class HasUnits:
 
 
 class HasFairlets(HasUnits):
-    """Fairlets whose slots may exchange members: for swaps, and for visits at the border of clusters.
+    """Fairlets whose slots may exchange members: for swaps, and for visits at the border of clusters."""
 
-    Attributes
-    ----------
-    n_obs : int
-        Number of rows.
-    n_fairlets : int
-        Number of fairlets.
-    slot_group : int array of shape (n_slots,)
-        The group that each slot is for.
-    lower : int array of shape (n_fairlets, n_groups)
-        Fewest members of each group in a fairlet.
-    upper : int array of shape (n_fairlets, n_groups)
-        Most members of each group in a fairlet.
-    free_sizes : bool
-        Whether the two differ.
-    anchor : int or None
-        The group that has one anchor in every fairlet. None in the hub form.
-    swap_slots : tuple of int
-        The slots of all other groups.
-    matchings : int array of shape (n_matchings, n_points)
-        Involutions that pair near neighbours.
-    has_phantoms : bool
-        Whether a slot is ever empty.
-    clustering_moves_fairlets : bool
-        Whether the clustering loss enters the law of B.
-    """
-
-    clustering_moves_fairlets = False
+    n_fairlets: int  #: Number of fairlets.
+    slot_group: tuple[int, ...]  #: The group that each slot is for.
+    lower: Int[Array, "fairlets groups"]  #: Fewest members of each group in a fairlet.
+    upper: Int[Array, "fairlets groups"]  #: Most members of each group in a fairlet.
+    free_sizes: bool  #: Whether the two differ.
+    anchor: int | None  #: The group that has one anchor in every fairlet. None in the hub form.
+    swap_slots: tuple[int, ...]  #: The slots of all other groups.
+    matchings: Int[Array, "matchings points"]  #: Involutions that pair near neighbours.
+    has_phantoms: bool  #: Whether a slot is ever empty.
+    clustering_moves_fairlets: bool = False  #: Whether the clustering loss enters the law of B.
 
     def opened(self, members: Int[Array, "fairlets slots"], x: Float[Array, "fairlets slots dim"]):
         """`Fairlets` with these members and features, and the bounds of all fairlets."""
@@ -139,27 +109,15 @@ class HasFairlets(HasUnits):
 
 
 class HasLabels(HasUnits):
-    """A cluster for every row, on the space of balanced labellings: for moves without fairlets.
+    """A cluster for every row, on the space of balanced labellings: for moves without fairlets."""
 
-    Attributes
-    ----------
-    n_obs : int
-        Number of rows.
-    n_groups : int
-        Number of groups.
-    group : int array of shape (n_obs,)
-        The group of every row.
-    by_group : int array of shape (n_obs,)
-        All rows, sorted by group.
-    first_of_group : int array of shape (n_groups + 1,)
-        Where each group begins in `by_group`.
-    constraint : BalanceConstraint
-        Which labellings are balanced.
-    weights : array of shape (n_obs,)
-        Weights of the rows in the loss.
-    bundles : int array of shape (n_pools, n_bundles, n_members)
-        Rows near each other.
-    """
+    n_groups: int  #: Number of groups.
+    group: Int[Array, " obs"]  #: The group of every row.
+    by_group: Int[Array, " obs"]  #: All rows, sorted by group.
+    first_of_group: Int[Array, " groups_and_one"]  #: Where each group begins in `by_group`.
+    constraint: BalanceConstraint  #: Which labellings are balanced.
+    weights: Float[Array, " obs"]  #: Weights of the rows in the loss.
+    bundles: Int[Array, "pools bundles members"]  #: Rows near each other.
 
     def counts(self, label: Int[Array, " obs"]) -> Int[Array, "clusters groups"]:
         """Members of each group in each cluster."""

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesfair._check import check_features, check_integer, generator_of, message
-from bayesfair.gibbs.losses import Loss, Units, cluster_means
+from bayesfair.gibbs.loss import Loss, Units, cluster_means
 
 FEWEST_ROWS, MOST_ROWS, MOVES, DRAWS = 8, 24, 40, 4_000
 EXACT, SINGLE = 1e-8, 1e-3  # relative to the whole loss: rounding allowed in float64, and the loss of digits in float32
@@ -74,11 +74,14 @@ def check_loss(loss, X, *, n_clusters=3, random_state=0):
     trial = Trial(loss, units, n_clusters, jax.jit(loss.cluster_losses, static_argnums=1))
     compares_by_value(loss)
     with jax.enable_x64(True):
-        for check in ON_X:
-            check(trial)
+        tells_a_number_per_cluster(trial)
+        claims_are_true(trial)
         trial = trial._replace(units=units._replace(center=_as_the_sampler_sees_them(loss, rows)))
-        for check in IN_OWN_UNITS:
-            check(trial)
+        counts_what_is_there(trial)
+        is_a_sum_over_clusters(trial)
+        tells_what_moves_change(trial)
+        has_a_dissimilarity_for_fairlets(trial)
+        draws_centers_that_fit(trial)
         exact = _some_numbers(trial)
     suffices_in_float32(trial, exact)
 
@@ -102,7 +105,7 @@ def _as_the_sampler_sees_them(loss, rows):
 
 
 def compares_by_value(loss):
-    """Equal losses share compiled samplers: an unequal copy compiles again, and different equal losses give wrong numbers."""
+    """An unequal copy compiles again, and different equal losses give wrong numbers: they share compiled samplers."""
     seen = {field.name for field in fields(loss) if field.compare}
     hidden = {name for name in vars(loss) if not isinstance(getattr(type(loss), name, None), cached_property)} - seen
     remedy = "Make it a frozen dataclass (its dissimilarity too) with numbers, strings and tuples for fields."
@@ -253,10 +256,9 @@ def _with(values, i, value):
 
 
 def draws_centers_that_fit(trial):
-    """Check the law of the centres m that the loss draws, on which acceptance ratios rest, whatever the measure mu.
+    """Check the law of the centres m that the loss draws, whatever the measure mu.
 
-    E exp(-lambda w d(u, m)) is g' exp(-lambda L') / (g exp(-lambda L)), with g' and L' those of the cluster after a
-    unit u of weight w joined it.
+    E exp(-lambda w d(u, m)) is g' exp(-lambda L') / (g exp(-lambda L)), with g' and L' those after the unit u joined.
     """
     if trial.loss.augmentation is None:
         return
@@ -327,13 +329,3 @@ def suffices_in_float32(trial, exact):
     remedy = "Sum differences instead of subtracting large sums; center or rescale X if it is far from 0."
     for single, double in zip(_some_numbers(trial), exact):
         _require_same(single, double, rule, remedy, scale=exact[0].sum(), tolerance=SINGLE)
-
-
-ON_X = (tells_a_number_per_cluster, claims_are_true)
-IN_OWN_UNITS = (
-    counts_what_is_there,
-    is_a_sum_over_clusters,
-    tells_what_moves_change,
-    has_a_dissimilarity_for_fairlets,
-    draws_centers_that_fit,
-)

@@ -6,7 +6,7 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int
 from bayesfair._arrays import inner_sum
 from bayesfair.fairlets.compositions import Capacities
 from bayesfair.fairlets.dissimilarity import Dissimilarity, Weighted
-from bayesfair.gibbs.losses import Units
+from bayesfair.gibbs.loss import Units
 
 
 def groups_of_slots(held: Capacities) -> tuple[int, ...]:
@@ -21,10 +21,9 @@ def fairlet_units(
     mean_size: Float[ArrayLike, ""],
     cluster: Int[Array, " fairlets"] | None,
 ) -> Units:
-    """Fairlet centres u_i (means of the members) with weights n_i / mean size.
+    """Fairlet centres u_i (means of the members) with weights n_i / mean size, n_i the sum of the rows' weights.
 
-    With weights of rows (0 in an empty slot, as are its features) their sums replace n_i. The mean size counts rows:
-    with all weights 2 every unit weighs twice as much, as if every fairlet occurred twice.
+    Features and weights are 0 in empty slots. The mean size counts rows.
     """
     if weight is None:
         mass, total = present.sum(1).astype(x.dtype), inner_sum(x, 1)

@@ -1,16 +1,7 @@
-"""Clustering losses L_c(C | u): what kernels need from a loss, and the families in the package.
-
-A loss is a sum over clusters of a function of the weighted units (fairlet centres) in the cluster. Kernels do not know
-which function: they take units out of clusters (`remove`), ask for the cost of joining each cluster (`insertion`) and
-put units back (`insert`), on statistics that only the loss reads. Losses whose clusters have a conjugate centre
-(`augmentation`, the Bregman family) can also move all units at once.
-
-Every loss is hashable and compares by value, so that equal losses share compiled samplers.
-"""
+"""The clustering losses of the package: the Bregman family, by the law of its centres, and pairwise dissimilarities."""
 
 import math
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -20,195 +11,7 @@ from jax.scipy.special import gammaln, xlogy
 from jaxtyping import Array, Float, Int
 
 from bayesfair.fairlets.dissimilarity import Minkowski, resolve_dissimilarity
-from bayesfair.gibbs.parts_of_rows import sum_over_rows
-
-
-class Units(NamedTuple):
-    """The units of a clustering. A weight of zero means that the unit is not there.
-
-    Attributes
-    ----------
-    center : array of shape (n_units, n_features)
-        Their centres.
-    weight : array of shape (n_units,)
-        Their weights.
-    cluster : int array of shape (n_units,) or None
-        Their clusters.
-
-    Examples
-    --------
-    >>> import numpy as np, bayesfair as bf
-    >>> bf.gibbs.Units(np.zeros((2, 1)), np.ones(2), np.array([0, 1])).weight.tolist()
-    [1.0, 1.0]
-    """
-
-    center: Float[Array, "units dim"]
-    weight: Float[Array, " units"]
-    cluster: Int[Array, " units"] | None
-
-    def put(self, i, center, weight, cluster):
-        """The units with a new centre, weight and cluster of unit i.
-
-        Parameters
-        ----------
-        i : int
-            The unit.
-        center : array of shape (n_features,)
-            Its centre.
-        weight : float
-            Its weight.
-        cluster : int
-            Its cluster.
-
-        Returns
-        -------
-        Units
-        """
-        return Units(self.center.at[i].set(center), self.weight.at[i].set(weight), self.cluster.at[i].set(cluster))
-
-
-@dataclass(frozen=True)
-class Loss:
-    """A clustering loss that is a sum over clusters. Subclass it and write `cluster_losses`.
-
-    Parameters
-    ----------
-    dissimilarity : Dissimilarity, optional
-        What members of fairlets pay. Its domain is that of the loss. By default squared Euclidean.
-    degree : float, optional
-        h: the normaliser of exp(-lambda L) over N rows in d dimensions falls as lambda^(-N d / h), which sets the conjugate
-        step of the inverse temperature. 2 for squared distances, 1 for norms. Without one, inverse temperatures are fixed.
-    translation_invariant : bool, default False
-        Whether the loss stays the same if all rows move alike.
-
-    Attributes
-    ----------
-    homogeneous : bool
-        Whether L(s X) = s^degree L(X). The degree is then exact.
-    augmentation : BregmanLoss or None
-        The loss itself if it has conjugate centres.
-
-    References
-    ----------
-    Rigon, Herring and Dunson (2023).
-
-    Examples
-    --------
-    >>> import bayesfair as bf
-    >>> bf.gibbs.KMeansLoss().degree
-    2.0
-    """
-
-    dissimilarity: Any = field(default_factory=lambda: resolve_dissimilarity("kmeans"))
-    degree: float | None = None
-    translation_invariant: bool = False
-    homogeneous = False
-    augmentation = None
-
-    def cluster_losses(self, units: Units, n_clusters: int) -> Float[Array, " clusters"]:
-        """The loss of every cluster.
-
-        Units of weight zero must count for nothing. An empty cluster costs 0.
-
-        Parameters
-        ----------
-        units : Units
-            The units and their clusters.
-        n_clusters : int
-            Number of clusters.
-
-        Returns
-        -------
-        array of shape (n_clusters,)
-        """
-        raise NotImplementedError(f"{type(self).__name__} must define cluster_losses(units, n_clusters).")
-
-    def start(self, units: Units, n_clusters: int):
-        """Statistics of a clustering, from scratch.
-
-        Parameters
-        ----------
-        units : Units
-            The units and their clusters.
-        n_clusters : int
-            Number of clusters.
-
-        Returns
-        -------
-        tree of arrays
-        """
-        return units
-
-    def remove(self, stats, i, center, weight, cluster):
-        """Statistics after unit i has left its cluster.
-
-        Parameters
-        ----------
-        stats : tree of arrays
-            Statistics with the unit.
-        i : int
-            The unit.
-        center : array of shape (n_features,)
-            Its centre.
-        weight : float
-            Its weight.
-        cluster : int
-            Its cluster.
-
-        Returns
-        -------
-        tree of arrays
-        """
-        return stats._replace(weight=stats.weight.at[i].set(0.0))
-
-    def insert(self, stats, i, center, weight, cluster):
-        """Statistics after unit i, which is in no cluster, has joined one.
-
-        Parameters
-        ----------
-        stats : tree of arrays
-            Statistics without the unit.
-        i : int
-            The unit.
-        center : array of shape (n_features,)
-            Its centre.
-        weight : float
-            Its weight.
-        cluster : int
-            The cluster that it joins.
-
-        Returns
-        -------
-        tree of arrays
-        """
-        return stats.put(i, center, weight, cluster)
-
-    def insertion(self, stats, i, center, weight, n_clusters: int) -> Float[Array, " clusters"]:
-        """What the loss would gain if unit i, which is in no cluster, joined each of them.
-
-        Parameters
-        ----------
-        stats : tree of arrays
-            Statistics without the unit.
-        i : int
-            The unit.
-        center : array of shape (n_features,)
-            Its centre.
-        weight : float
-            Its weight.
-        n_clusters : int
-            Number of clusters.
-
-        Returns
-        -------
-        array of shape (n_clusters,)
-        """
-
-        def joined(k):
-            return self.cluster_losses(self.insert(stats, i, center, weight, k), n_clusters)[k]
-
-        return jax.vmap(joined)(jnp.arange(n_clusters)) - self.cluster_losses(stats, n_clusters)
-
+from bayesfair.gibbs.loss import BregmanLoss, Loss, Units
 
 SERIES_FROM = 4.0  # below, closed forms are accurate to 1e-6 in float32; above, the series to 1e-10 in float64
 STIRLING = np.array([1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360])
@@ -219,8 +22,7 @@ HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 def _stirling_remainder(s):
     """R(s) = log Gamma(s) - (s - 1/2) log s + s - log(2 pi) / 2 for s > 0, which falls to 0 as 1 / (12 s).
 
-    Normalisers of conjugate centres are differences of terms of order s log s, which cancel completely in float32 at s
-    = 1e6. Written with R and `_half_step_remainder` they have no such terms.
+    With R and `_half_step_remainder`, normalisers have no terms of order s log s, which cancel in float32 at s = 1e6.
     """
     closed = gammaln(s) - (s - 0.5) * jnp.log(s) + s - HALF_LOG_2PI
     return jnp.where(s < SERIES_FROM, closed, _odd_powers(STIRLING, s))
@@ -236,215 +38,6 @@ def _odd_powers(coefficients, s):
     """c_0 / s + c_1 / s^3 + c_2 / s^5 + ... for s >= SERIES_FROM."""
     inverse = 1 / jnp.maximum(s, SERIES_FROM)
     return inverse * jnp.polyval(jnp.asarray(coefficients[::-1], inverse.dtype), inverse**2)
-
-
-class ClusterMeans(NamedTuple):
-    """Sufficient statistics of the Bregman family: units, total weight and weighted sum of each cluster."""
-
-    count: Int[Array, " clusters"]
-    mass: Float[Array, " clusters"]
-    sum: Float[Array, "clusters dim"]
-
-    @property
-    def mean(self):
-        return self.sum / jnp.where(self.count > 0, self.mass, 1.0)[:, None]
-
-    def add(self, cluster, center, weight, sign):
-        return ClusterMeans(
-            self.count.at[cluster].add(sign),
-            self.mass.at[cluster].add(sign * weight),
-            self.sum.at[cluster].add(sign * weight * center),
-        )
-
-
-def cluster_means(units: Units, n_clusters: int) -> ClusterMeans:
-    """Counts, weights and weighted sums of every cluster, over the units of all shards."""
-
-    def means(units):
-        summed = partial(jax.ops.segment_sum, segment_ids=units.cluster, num_segments=n_clusters)
-        count = summed((units.weight > 0).astype(jnp.int32))
-        return ClusterMeans(count, summed(units.weight), summed(units.weight[:, None] * units.center))
-
-    return _summed(means, units)
-
-
-def _summed(of, units: Units):
-    """`of(units)`, a sum over units, computed part by part if there are many."""
-    return sum_over_rows(lambda part, new: of(part._replace(weight=jnp.where(new, part.weight, 0.0))), units)
-
-
-@dataclass(frozen=True)
-class BregmanLoss(Loss):
-    """A Bregman divergence to the weighted mean: L_k = sum_i w_i d_phi(u_i, mean_k).
-
-    Given conjugate centres the units of a clustering are independent. The blocked kernels use that.
-
-    Parameters
-    ----------
-    dissimilarity : Bregman, optional
-        The divergence. By default squared Euclidean.
-    degree : float, default 2.0
-        See `Loss`.
-    translation_invariant : bool, default False
-        See `Loss`.
-
-    Notes
-    -----
-    Degree 2 is exact for squared distances. The other divergences are not homogeneous of degree 2 (Kullback-Leibler has
-    degree 1, Itakura-Saito 0, the logistic none). Near the mean each is half a squared distance in the metric phi'', so that
-    N d / 2 is the power of lambda to second order, better for larger lambda.
-
-    References
-    ----------
-    Banerjee, Merugu, Dhillon and Ghosh (2005).
-
-    Examples
-    --------
-    >>> import bayesfair as bf
-    >>> issubclass(bf.gibbs.PoissonLoss, bf.gibbs.BregmanLoss)
-    True
-    """
-
-    degree: float | None = 2.0
-
-    def divergence(self, x, y):
-        """d_phi(x, y) over the last axis.
-
-        Parameters
-        ----------
-        x : array of shape (..., n_features)
-            Points.
-        y : array of shape (..., n_features)
-            Points, of a shape that broadcasts.
-
-        Returns
-        -------
-        array of shape (...)
-        """
-        return self.dissimilarity.divergence(x, y)
-
-    @property
-    def augmentation(self):
-        return self
-
-    normalizer_reads_mean = True
-    log_measure = None
-
-    def coordinates(self, centers) -> Float[Array, "clusters dim"]:
-        """Centres in coordinates that may be any real numbers.
-
-        If `log_measure(coordinates)`, the log of the density of mu in them, is known, chains can jump between modes.
-
-        Parameters
-        ----------
-        centers : array of shape (n_clusters, n_features)
-            Centres.
-
-        Returns
-        -------
-        array of shape (n_clusters, n_features)
-        """
-        return centers
-
-    def centers_at(self, coordinates) -> Float[Array, "clusters dim"]:
-        """The centres that have given coordinates.
-
-        Parameters
-        ----------
-        coordinates : array of shape (n_clusters, n_features)
-            What `coordinates` returned.
-
-        Returns
-        -------
-        array of shape (n_clusters, n_features)
-        """
-        return coordinates
-
-    def divergences(self, u, centers) -> Float[Array, "units clusters"]:
-        """d_phi of every unit to every centre, up to a term of the unit's own.
-
-        Parameters
-        ----------
-        u : array of shape (n_units, n_features)
-            Centres of the units.
-        centers : array of shape (n_clusters, n_features)
-            Centres of the clusters.
-
-        Returns
-        -------
-        array of shape (n_units, n_clusters)
-        """
-        return jax.vmap(lambda center: self.divergence(u, center), out_axes=1)(centers)
-
-    def draw_centers(self, key, inverse_temperature, means: ClusterMeans) -> Float[Array, "clusters dim"]:
-        """Draw conjugate centres from p(m) proportional to exp(-lambda W_k d_phi(mean_k, m)) mu(m).
-
-        The loss chooses the measure mu.
-
-        Parameters
-        ----------
-        key : jax.Array
-            A JAX random key.
-        inverse_temperature : float
-            lambda.
-        means : ClusterMeans
-            Counts, weights W and weighted sums of the clusters.
-
-        Returns
-        -------
-        array of shape (n_clusters, n_features)
-        """
-        raise NotImplementedError
-
-    def log_normalizer(self, inverse_temperature, means: ClusterMeans) -> Float[Array, " clusters"]:
-        """The log of the integral of exp(-lambda W_k d_phi(mean_k, m)) mu(dm), for every cluster.
-
-        Call it log g_k. The integral of prod_i exp(-lambda w_i d_phi(u_i, m)) mu(dm) is then g_k exp(-lambda L_k).
-
-        Parameters
-        ----------
-        inverse_temperature : float
-            lambda.
-        means : ClusterMeans
-            Counts, weights W and weighted sums of the clusters.
-
-        Returns
-        -------
-        array of shape (n_clusters,)
-            Infinite or NaN for an empty cluster.
-
-        Notes
-        -----
-        The losses that ship are within 2e-6 a feature of the exact value in float32, for lambda W_k from 1e-2 to 1e8. So is the
-        difference when a unit moves, which enters acceptance.
-        """
-        raise NotImplementedError
-
-    def cluster_losses(self, units, n_clusters):
-        mean = cluster_means(units, n_clusters).mean
-
-        def losses(units):
-            each = units.weight * self.divergence(units.center, mean[units.cluster])
-            return jax.ops.segment_sum(each, units.cluster, n_clusters)
-
-        return _summed(losses, units)
-
-    def start(self, units, n_clusters):
-        return cluster_means(units, n_clusters)
-
-    def remove(self, stats, i, center, weight, cluster):
-        return stats.add(cluster, center, weight, -1)
-
-    def insert(self, stats, i, center, weight, cluster):
-        return stats.add(cluster, center, weight, +1)
-
-    def insertion(self, stats, i, center, weight, n_clusters):
-        """w d(u, new mean) + W d(old mean, new mean): two terms above zero instead of a difference of large ones."""
-        empty = stats.count == 0  # an empty cluster's sum may hold rounding, which is no mean
-        mass = jnp.where(empty, 0.0, stats.mass)
-        new_mean = jnp.where(empty[:, None], center, (stats.sum + weight * center) / (stats.mass + weight)[:, None])
-        old_mean = jnp.where(empty[:, None], center, stats.mean)
-        return weight * self.divergence(center, new_mean) + mass * self.divergence(old_mean, new_mean)
 
 
 @dataclass(frozen=True)
@@ -491,13 +84,18 @@ class KMeansLoss(BregmanLoss):
         return 0.5 * means.sum.shape[1] * jnp.log(math.pi / (inverse_temperature * means.mass))
 
 
-def _log_of_positive(centers):
-    """Log of positive numbers; a gamma draw that rounded to 0 counts as the smallest positive number."""
-    return jnp.log(jnp.maximum(centers, jnp.finfo(centers.dtype).tiny))
+class _PositiveCenters(BregmanLoss):
+    """Coordinates are logs; a gamma draw that rounded to 0 counts as the smallest positive number."""
+
+    def coordinates(self, centers):
+        return jnp.log(jnp.maximum(centers, jnp.finfo(centers.dtype).tiny))
+
+    def centers_at(self, coordinates):
+        return jnp.exp(coordinates)
 
 
 @dataclass(frozen=True)
-class PoissonLoss(BregmanLoss):
+class PoissonLoss(_PositiveCenters):
     """Generalised Kullback-Leibler divergence of counts, x log(x/y) - x + y. Conjugate centres are gamma.
 
     Parameters
@@ -522,12 +120,6 @@ class PoissonLoss(BregmanLoss):
 
     dissimilarity: Any = field(default_factory=lambda: resolve_dissimilarity("kl"))
 
-    def coordinates(self, centers):
-        return _log_of_positive(centers)
-
-    def centers_at(self, coordinates):
-        return jnp.exp(coordinates)
-
     def log_measure(self, coordinates):
         return 0.5 * coordinates.sum()
 
@@ -543,7 +135,7 @@ class PoissonLoss(BregmanLoss):
 
 
 @dataclass(frozen=True)
-class ItakuraSaitoLoss(BregmanLoss):
+class ItakuraSaitoLoss(_PositiveCenters):
     """Itakura-Saito divergence x/y - log(x/y) - 1 of positive data. Conjugate centres are inverse gamma.
 
     Parameters
@@ -568,12 +160,6 @@ class ItakuraSaitoLoss(BregmanLoss):
 
     dissimilarity: Any = field(default_factory=lambda: resolve_dissimilarity("itakura-saito"))
     normalizer_reads_mean = False
-
-    def coordinates(self, centers):
-        return _log_of_positive(centers)
-
-    def centers_at(self, coordinates):
-        return jnp.exp(coordinates)
 
     def log_measure(self, coordinates):
         return jnp.zeros((), coordinates.dtype)
@@ -701,19 +287,20 @@ class DissimilarityLoss(Loss):
         return jnp.where(count > 0, pairs / (2 * jnp.where(count > 0, mass, 1.0)), 0.0)
 
     def remove(self, stats, i, center, weight, cluster):
-        units = stats.units._replace(weight=stats.units.weight.at[i].set(0.0))
-        return self._shift(stats, units, units, center, weight, cluster, -1)
+        rest = super().remove(stats.units, i, center, weight, cluster)
+        return self._shift(stats._replace(units=rest), center, weight, cluster, -1)
 
     def insert(self, stats, i, center, weight, cluster):
-        return self._shift(stats, stats.units.put(i, center, weight, cluster), stats.units, center, weight, cluster, +1)
+        units = super().insert(stats.units, i, center, weight, cluster)
+        return self._shift(stats, center, weight, cluster, +1)._replace(units=units)
 
-    def _shift(self, stats, units, others, center, weight, cluster, sign):
-        reach = self._reach(others, center, stats.mass.shape[0])[cluster]
-        return PairSums(
-            units,
-            stats.count.at[cluster].add(sign),
-            stats.mass.at[cluster].add(sign * weight),
-            stats.pairs.at[cluster].add(sign * 2 * weight * reach),
+    def _shift(self, stats, center, weight, cluster, sign):
+        """The sums with a unit more or less, from `stats.units` without it."""
+        reach = self._reach(stats.units, center, stats.mass.shape[0])[cluster]
+        return stats._replace(
+            count=stats.count.at[cluster].add(sign),
+            mass=stats.mass.at[cluster].add(sign * weight),
+            pairs=stats.pairs.at[cluster].add(sign * 2 * weight * reach),
         )
 
     def insertion(self, stats, i, center, weight, n_clusters):

@@ -1,8 +1,6 @@
 """Masses of the modes: jumps between the best mode and every other, longer and longer until the ratio is known.
 
-Modes of balanced labels have a mean-field estimate before any jump, correct to some tens of nats. Modes that it puts
-further than that below the heaviest are not weighed. Others are weighed only if jumps of affordable lengths improve on
-it.
+Modes of balanced labels have a mean-field estimate before any jump. Jumps are made if affordable lengths improve on it.
 """
 
 from functools import partial
@@ -38,22 +36,17 @@ REFERENCES = 3  # how often a heavier mode may become the reference
 
 
 class Masses(NamedTuple):
-    """Masses relative to the mode `best`.
-
-    `ratio[j]`: log of mode j's mass over that of `best`. `left`: modes that their own chains left for another one,
-    which are no modes therefore. `pools[j]`: states of chains there, stacked. `length`: of the longest paths on which
-    works overlapped, or else of the longest tried.
-    """
+    """Masses of the modes relative to the mode `best`."""
 
     best: int
-    left: set[int]
+    left: set[int]  # modes that their own chains left for another one: they are none
     ratio: list[LogRatio]
-    pools: list
-    length: int
+    pools: list  # states of chains in each mode, stacked
+    length: int  # of the longest paths on which works overlapped, or else of the longest tried
 
 
 def middle(ratio: LogRatio) -> float:
-    """The estimate, or the bounds' middle, as near equilibrium both directions lose equally; -inf without either."""
+    """The estimate, or the bounds' middle (near equilibrium both directions lose equally); -inf without either."""
     if ratio.known:
         return ratio.estimate
     return (ratio.lower + ratio.upper) / 2 if np.isfinite(ratio.lower) and np.isfinite(ratio.upper) else -np.inf
@@ -65,10 +58,7 @@ def is_alive(ratio: LogRatio) -> bool:
 
 
 def cannot_cross(ratios, target) -> bool:
-    """Are jumps between these modes useless: many rows, and no works that overlapped?
-
-    With fewer rows, jumps out of a mode of little mass succeed more often than jumps into it.
-    """
+    """Are jumps between these modes useless: many rows, and no works that overlapped?"""
     return target.n_obs >= MANY and not any(one.known and one != ITSELF for one in ratios)
 
 
@@ -86,10 +76,7 @@ class Pool:
 
 
 def weigh(modes: list[Mode], chains: Chains, n_sweeps, longest=None, progress_bar=False) -> Masses:
-    """Weigh the modes against the heaviest.
-
-    `n_sweeps`: of the warm-up, which set the budget, unless `longest` gives the length of the longest path.
-    """
+    """Weigh the modes against the heaviest, within a budget by the warm-up's `n_sweeps` or up to paths of length `longest`."""
     pools = [Pool(mode, number, chains) for number, mode in enumerate(modes)]
     budget = BUDGET if chains.target.n_obs < MANY else BUDGET_OF_MANY
     left = chains.number * n_sweeps * budget if longest is None else np.inf
@@ -131,10 +118,7 @@ def _over(ratio, best):
 
 
 def _against(best, pools, ratio, gone, budget, longest, bar):
-    """(log masses over that of `best`, at least as precise as `ratio`; length of the longest useful paths; steps taken).
-
-    Adds to `gone` modes that turn out to be none.
-    """
+    """(log masses over that of `best`, length of the longest useful paths, steps); adds modes that are none to `gone`."""
     found, spent, told = list(ratio), 0, 0
     unsettled = [j for j, one in enumerate(found) if j != best and j not in gone and not _is_settled(one)]
     one_step = pools[best].target.clusters_are_independent
@@ -162,14 +146,10 @@ def _against(best, pools, ratio, gone, budget, longest, bar):
 
 
 def _in_vain(known: LogRatio, measured: LogRatio, length, affordable) -> bool:
-    """Would jumps of affordable lengths give wider bounds than are known without them?
-
-    The gap between their bounds shrinks with the length.
-    """
+    """Would jumps of affordable lengths give wider bounds than are known without them?"""
     gap = measured.upper - measured.lower
-    return np.isfinite(gap) and bool(
-        gap * min(1.0, length / max(affordable, 1)) ** GAP_POWER > known.upper - known.lower
-    )
+    shrunk = gap * min(1.0, length / max(affordable, 1)) ** GAP_POWER
+    return bool(np.isfinite(gap) and shrunk > known.upper - known.lower)
 
 
 def _is_settled(ratio: LogRatio) -> bool:
@@ -177,10 +157,7 @@ def _is_settled(ratio: LogRatio) -> bool:
 
 
 def _measured(here: Pool, there: Pool, length) -> tuple[LogRatio, bool, int]:
-    """(log mass(there) / mass(here) by jumps of this length, whether most chains of `there` stayed, steps per chain).
-
-    Rounds continue if works overlap.
-    """
+    """(log mass(there) / mass(here) by jumps of this length, whether most chains of `there` stayed, steps per chain)."""
     table = modes_table([here.mode, there.mode], here.target.x.dtype)
     works, ratio, rounds = [np.zeros(0), np.zeros(0)], UNKNOWN, 0
     while rounds == 0 or (rounds < ROUNDS and ratio.known and ratio.se > ENOUGH_SE):

@@ -1,8 +1,7 @@
 """Find the modes of the posterior: many short runs from different starts, grouped by where they end.
 
-The search costs at most half as many sweeps as the warm-up, unless that is short. With conjugate centres, runs are
-grouped by their centres in units of posterior spread; with other losses, by the distance of labels in bits. `masses.py`
-weighs the modes.
+With conjugate centres, runs are grouped by their centres in units of posterior spread; with other losses, by the
+distance of labels in bits.
 """
 
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from bayesfair._arrays import on_device, stack
 from bayesfair._partitions import partition_distance
 from bayesfair._progress import one_step, progress
 from bayesfair.gibbs.capabilities import HasUnits
-from bayesfair.gibbs.losses import cluster_means
+from bayesfair.gibbs.loss import cluster_means
 from bayesfair.gibbs.moves.mode_jumps import Modes
 from bayesfair.gibbs.problem import Problem
 from bayesfair.gibbs.run import Chains, Run, forward
@@ -41,16 +40,12 @@ class CenterLaw(NamedTuple):
 
 
 class Found(NamedTuple):
-    """End of one start: its last state and labels, and statistics of its snapshots.
-
-    These are the log density (NaN if there is none), the clustering loss, and the law of the centres; if the loss has
-    none, the first snapshot's labels. Else these are None.
-    """
+    """End of one start: its last state and labels, and statistics of its snapshots."""
 
     state: Any
     labels: np.ndarray
-    first_labels: np.ndarray | None
-    lp: np.ndarray
+    first_labels: np.ndarray | None  # of the first snapshot; None if centres have a law
+    lp: np.ndarray  # NaN if there is no density
     loss: np.ndarray
     centers: CenterLaw | None
 
@@ -82,7 +77,7 @@ class Mode:
 
 def n_search_starts(num_starts: int, num_chains: int, num_warmup: int) -> int:
     """Number of starts that the warm-up's sweeps allow, in whole batches of chains; 0 if they do not allow two batches."""
-    batches = min(-(-num_starts // num_chains), num_chains * num_warmup // FEWEST_SWEEPS // num_chains)
+    batches = min(-(-num_starts // num_chains), num_warmup // FEWEST_SWEEPS)
     return num_chains * batches if batches > 1 else 0
 
 
@@ -90,8 +85,7 @@ def find_modes(problem: Problem, num_chains: int, n_starts: int, num_warmup: int
     """The modes that `n_starts` starts lead to, best first.
 
     The target's own starts, and then starts that vary the best of these, are settled and grouped. From the best run of
-    every group, as many chains as the sampler has continue. They show the mode's spread, and merge runs that had not
-    yet arrived into the mode they were heading for.
+    every group chains continue: they show the mode's spread, and merge runs that had not yet arrived.
     """
     table, settings, target = problem
     n_further = num_chains * (n_starts // FURTHER // num_chains)
@@ -146,26 +140,27 @@ class Search:
 
 def _length(n_states, num_chains, sweeps):
     """Sweeps that `Search.settle` needs for this many states."""
-    first, step = _steps(sweeps)
-    return -(-n_states // num_chains) * (first + step * (SNAPSHOTS - 1))
+    return -(-n_states // num_chains) * sum(_steps(sweeps))
 
 
-def _steps(sweeps):
-    """Sweeps before the first snapshot, and between snapshots."""
+def _steps(sweeps) -> list[int]:
+    """Sweeps before each snapshot."""
     step = max(1, sweeps // 2 // SNAPSHOTS)
-    return max(1, sweeps - step * (SNAPSHOTS - 1)), step
+    return [max(1, sweeps - step * (SNAPSHOTS - 1)), *[step] * (SNAPSHOTS - 1)]
 
 
 def _settled(run: Run, target, sweeps, bar) -> list[Found]:
-    before, step = _steps(sweeps)
-    run, first, scalars = forward(run, target, before, bar)
-    laws, chunks = [center_law(run, target)], [scalars]
-    for _ in range(SNAPSHOTS - 1):
+    laws, chunks, first = [], [], None
+    for step in _steps(sweeps):
         run, labels, scalars = forward(run, target, step, bar)
+        first = labels if first is None else first
         laws.append(center_law(run, target))
         chunks.append(scalars)
-    lp, loss = (np.concatenate([_scalar(one, name) for one in chunks], axis=1) for name in ("lp", "clustering_loss"))
-    states = jax.tree.map(np.asarray, run.states)
+    unknown, states = np.full((len(labels), 1), np.nan), jax.tree.map(np.asarray, run.states)
+    lp, loss = (
+        np.concatenate([np.asarray(one.get(name, unknown), float) for one in chunks], axis=1)
+        for name in ("lp", "clustering_loss")
+    )
     law = None if laws[0] is None else CenterLaw(*map(np.stack, zip(*laws)))
 
     def one(at):
@@ -174,12 +169,6 @@ def _settled(run: Run, target, sweeps, bar) -> list[Found]:
         return Found(state, labels[at], first_labels, lp[at], loss[at], centers)
 
     return [one(at) for at in range(len(first))]
-
-
-def _scalar(scalars, name):
-    """The scalar as (chains, 1), NaN if it is not reported."""
-    chains = len(next(iter(scalars.values())))
-    return np.asarray(scalars[name], float) if name in scalars else np.full((chains, 1), np.nan)
 
 
 def center_law(run: Run, target) -> CenterLaw | None:
@@ -204,13 +193,10 @@ def can_jump(target) -> bool:
 @jax.jit
 def _center_law(target, keys, states):
     def one(key, state):
-        state = target.open(state)
+        state, loss = target.open(state), target.loss
         means = cluster_means(target.units_of(state), target.n_clusters)
-
-        def draw(key):
-            return target.loss.coordinates(target.loss.draw_centers(key, state.lambda_c, means))
-
-        drawn = jax.vmap(draw)(jax.random.split(key, CENTER_DRAWS))
+        draw = jax.vmap(lambda key: loss.coordinates(loss.draw_centers(key, state.lambda_c, means)))
+        drawn = draw(jax.random.split(key, CENTER_DRAWS))
         return drawn.mean(0), drawn.var(0), target.dispersion_of(state.lambdas)
 
     return of_every_chain(one, keys, states)
@@ -248,22 +234,14 @@ def group(settled: list[Found]) -> list[Mode]:
 def same_place(a: Found, b: Found) -> bool:
     """Are two starts in one mode: centres within NEAR spreads, or labels no farther apart than a start's own?"""
     if a.centers is None:
-        own = max(bits_apart(one.first_labels, one.labels) for one in (a, b))
-        return bits_apart(a.labels, b.labels) <= 1.5 * own
-    (mean_a, variance_a), (mean_b, variance_b) = (center_and_variance(one.centers) for one in (a, b))
-    return bool(matched(mean_a, variance_a, mean_b, variance_b)[1].max() < NEAR)
-
-
-def bits_apart(labels, other) -> float:
-    return float(partition_distance(labels[None], other)[0])
+        own = max(partition_distance(one.first_labels[None], one.labels)[0] for one in (a, b))
+        return bool(partition_distance(a.labels[None], b.labels)[0] <= 1.5 * own)
+    one, other = (center_and_variance(found.centers) for found in (a, b))
+    return bool(matched(*one, *other)[1].max() < NEAR)
 
 
 def center_and_variance(law: CenterLaw):
-    """Centres over all snapshots and their variance.
-
-    The variance is that given the labels, times a factor for the labels' part: there are too few snapshots to estimate
-    a factor per feature.
-    """
+    """Centres over all snapshots and their variance: that given the labels, times one factor for the labels' part."""
     within, between = law.variance.mean(0), law.mean.var(0)
     added = (between / within).mean(-1, keepdims=True)
     return law.mean.mean(0), within * (1 + added)

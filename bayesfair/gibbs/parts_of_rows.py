@@ -9,10 +9,7 @@ PART = 2**14  # rows of a few dozen numbers fit the cache
 
 
 def map_rows(of, rows, size=PART):
-    """`of(part, numbers)` for parts of at most `size` rows of the tree `rows`, joined: an array or a tree with a value per row.
-
-    `numbers`: those of the part's rows; there is no array of the numbers of all rows.
-    """
+    """`of(part, numbers of its rows)` for parts of at most `size` rows of the tree `rows`, joined to a tree of all rows."""
     n_rows, n_parts, size = _evenly(rows, size)
     if n_parts <= 1:
         return of(rows, jnp.arange(n_rows, dtype=jnp.int32))
@@ -23,19 +20,14 @@ def map_rows(of, rows, size=PART):
         write = lambda whole, part: jax.lax.dynamic_update_slice_in_dim(whole, part, first, 0)  # noqa: E731
         return jax.tree.map(write, wholes, made)
 
-    def room_of(first):
-        """To be written over; it begins with what one row gives, for zeros of all loops of a program XLA makes at its start."""
-        return jnp.broadcast_to(first, (n_rows, *first.shape[1:]))
-
     one = of(_part(rows, 0, 1)[1], jnp.zeros(1, jnp.int32))
-    return jax.lax.fori_loop(0, n_parts, put, jax.tree.map(room_of, one))
+    # Not zeros, which XLA makes for all loops of a program at its start.
+    room = jax.tree.map(lambda first: jnp.broadcast_to(first, (n_rows, *first.shape[1:])), one)
+    return jax.lax.fori_loop(0, n_parts, put, room)
 
 
 def sum_over_rows(of, rows, size=PART):
-    """The sum of `of(part, new)`, a tree of arrays, over parts of at most `size` rows of the tree `rows`.
-
-    `new` (rows of the part): false for rows that an earlier part had.
-    """
+    """The sum of `of(part, new)`, a tree of arrays, over parts of `rows`; `new` is false for rows that an earlier part had."""
     n_rows, n_parts, size = _evenly(rows, size)
     if n_parts <= 1:
         return of(rows, jnp.ones(n_rows, bool))

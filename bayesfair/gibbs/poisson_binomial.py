@@ -1,10 +1,8 @@
 """The number of successes among independent trials, and which they are given the number: tables as a tree (DESIGN 2.6).
 
-The law of a sum of Bernoulli trials is Poisson-binomial. A tree holds it for ever larger parts: the law of a node is
-the convolution of those of its halves. Down the tree, the total c of a node is split into a of its left half and c - a
-of its right one with probability proportional to left(a) right(c - a), which ends at the trials themselves: the
-conditional Bernoulli draw (Chen, Dempster and Liu 1994). All terms are positive, so probabilities suffice, without
-logs.
+The law of a node is the convolution of those of its halves. Down the tree, the total c of a node is split into a of its
+left half and c - a of its right one with probability proportional to left(a) right(c - a), which ends at the trials
+themselves: the conditional Bernoulli draw (Chen, Dempster and Liu 1994).
 """
 
 import jax
@@ -38,7 +36,7 @@ def tilted_to(log_odds: Float[Array, "*parts trials"], there, count: Int[Array, 
 def count_tree(log_odds: Float[Array, "*parts trials"], there) -> tuple[Array, ...]:
     """Laws of the counts of the trials (.., trials, 2), of pairs of them (.., trials / 2, 3), up to all (.., 1, trials + 1).
 
-    The number of trials is a power of two. They succeed with these log odds; those not `there` fail.
+    The number of trials is a power of two; those not `there` fail.
     """
     fails = jnp.where(there, jax.nn.sigmoid(-log_odds), 1)
     law = jnp.stack([fails, jnp.where(there, jax.nn.sigmoid(log_odds), 0)], -1)

@@ -10,7 +10,7 @@ from bayesfair._check import message
 from bayesfair._draws import Draws
 from bayesfair._progress import one_step
 from bayesfair._scaling import ScaledRows, Scaling, check_float32, scaling_of
-from bayesfair.gibbs.losses import Loss
+from bayesfair.gibbs.loss import Loss
 from bayesfair.gibbs.target import Settings, Table, Target
 from bayesfair.gibbs.targets import resolve_target
 from bayesfair.gibbs.targets.fairlets import FairletTarget
@@ -30,13 +30,7 @@ class Problem(NamedTuple):
 
 
 def make_problem(table: Table, settings: Settings, state=None, progress_bar=False) -> Problem:
-    """The target of a table, and both in the sampler's scaling. `state`: the arrays from which a run goes on.
-
-    Raises
-    ------
-    ValueError: an unknown target, data outside the domain of the loss or what float32 can tell apart, settings that do not
-    suit the target.
-    """
+    """The target of a table, and both in the sampler's scaling. `state`: the arrays from which a run goes on."""
     kind, loss, X = resolve_target(settings.target), settings.loss, table.X
     loss.dissimilarity.check(X)
     Z, scaling = _scaled(X, loss, table.names, where_asked=issubclass(kind, FixedUnits))
@@ -52,10 +46,7 @@ def make_problem(table: Table, settings: Settings, state=None, progress_bar=Fals
 
 
 def _scaled(X, loss: Loss, names, where_asked):
-    """(X in units near its spread, its `Scaling`) if that changes the units alone; X itself for other losses.
-
-    Units are powers of two. `where_asked`: rows are scaled when read.
-    """
+    """(X in units near its spread, its `Scaling`) if that changes the units alone; `where_asked`: scaled when read."""
     degree = _degree(loss)
     if not degree:
         check_float32(X, names=names)
@@ -96,23 +87,21 @@ def _scaled_temperature(inverse_temperature, scaling: Scaling, loss: Loss):
 
 def unscaled(problem: Problem, draws: Draws) -> Draws:
     """The draws with every scalar in the units of the table, by the power that it declares."""
-    degree, scaling = _degree(problem.settings.loss), problem.table.scaling
-    power = {name: degree * draws.statistics[name].power for name in draws.scalars}
-    told = {name: _told(values, scaling, power[name]) for name, values in draws.scalars.items()}
+    told = {name: _told(problem, values, draws.statistics[name].power) for name, values in draws.scalars.items()}
     return draws._replace(scalars=told)
 
 
 def unscaled_loss(problem: Problem, losses):
     """Clustering losses in the units of the table."""
-    degree = _degree(problem.settings.loss)
-    return _told(np.asarray(losses, float), problem.table.scaling, degree)
+    return _told(problem, np.asarray(losses, float), 1)
 
 
-def _told(values, scaling: Scaling, power: int):
-    """`values` times a power of the unit, in float64 if float32 cannot hold the result."""
+def _told(problem: Problem, values, power: int):
+    """`values` times a power of the unit of the loss, in float64 if float32 cannot hold the result."""
+    power *= _degree(problem.settings.loss)
     if power == 0:
         return values
-    told = scaling.cost(values, power)
+    told = problem.table.scaling.cost(values, power)
     with np.errstate(over="ignore", under="ignore"):
         single = told.astype(values.dtype)
     return single if (single.astype(float) == told).all() else told

@@ -1,8 +1,4 @@
-"""Clusterings with one relocated centre: moves that k-means cannot make by itself.
-
-A cluster is given up, its units go to their second nearest centre, and another cluster is split in two. Pairs of
-clusters are tried in the order of their estimated cost.
-"""
+"""Clusterings with one relocated centre: a cluster is given up and another one split, which k-means cannot do itself."""
 
 import numpy as np
 
@@ -24,9 +20,9 @@ def has_distinct_rows(X, n_distinct):
 
 
 def relocated_centers(X, weights, labels, n_clusters, most, rng):
-    """Centres (at most `most`, n_clusters, dim) with one of those of `labels` relocated, the most promising first.
+    """Centres (at most `most`, n_clusters, dim) with one of those of `labels` relocated, the cheapest first.
 
-    X: rows (N, dim); weights and labels: (N,).
+    Units of a cluster that is given up go to their second nearest centre.
     """
     from sklearn.cluster import KMeans
 
@@ -50,13 +46,10 @@ def relocated_centers(X, weights, labels, n_clusters, most, rng):
     cost = np.where(np.eye(n_clusters, dtype=bool), np.inf, dearer[:, None] - saved)
     order = np.argsort(cost, axis=None, kind="stable")[: min(most, n_clusters * (n_clusters - 1))]
     pairs = np.stack(np.unravel_index(order, cost.shape), 1)
-    return np.stack([_relocated(centers, halves[split], given_up, split) for given_up, split in pairs])
-
-
-def _relocated(centers, halves, given_up, split):
-    centers = centers.copy()
-    centers[split], centers[given_up] = halves
-    return centers
+    found = np.tile(centers, (len(pairs), 1, 1))
+    for own, (given_up, split) in zip(found, pairs):
+        own[split], own[given_up] = halves[split]
+    return found
 
 
 def annealed_centers(X, weights, n_clusters, rng):

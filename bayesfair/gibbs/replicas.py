@@ -3,12 +3,10 @@
 The replica at beta has the law p(z)^beta. With a prior of lambda that is (b + L)^(-beta D), with L the total loss and
 D = a + N d / h the degrees: the law of z if lambda ~ Gamma(beta D, b + L). So each replica draws its own lambda, and
 the inner target's moves, which are given lambda, serve all replicas.
-
-This file has the exchange itself, for any sampler's replicas; then a target in replicas and the moves of its sweep;
-last the trial that decides whether replicas make round trips.
 """
 
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import jax
@@ -39,10 +37,7 @@ FIRST_KEY = 1 << 22  # number of the first chain of the trial
 
 
 def exchange(key, energy, betas):
-    """Order (replicas,) of the states after as many rounds of `swap` as replicas, and the share of swaps accepted (pairs,).
-
-    Parity alternates. The rounds cost nothing beside a trajectory, and mix the order well.
-    """
+    """Order (replicas,) of the states after as many rounds of `swap` as replicas, and the share of swaps accepted (pairs,)."""
     n_rounds = 2 * ((len(betas) + 1) // 2)
 
     def one(order, part):
@@ -102,21 +97,12 @@ def ladder(n_obs, ratio=RATIO):
 
 
 class TemperedState(NamedTuple):
-    """State of the replicas and of their exchanges.
+    """State of the replicas and of their exchanges."""
 
-    replicas: states of the inner target, stacked, the hottest first. came_from_hottest: was this state the hottest
-    after it was last the coldest? round_trips: states so far that travelled from the hottest replica to the coldest.
-    accepted: sums of the shares of accepted exchanges of neighbours.
-    """
-
-    replicas: Any
-    came_from_hottest: Int[Array, " replicas"]
-    round_trips: Int[Array, ""]
-    accepted: Float[Array, " pairs"]
-
-
-def _of_inner(name):
-    return property(lambda self: getattr(self.inner, name))
+    replicas: Any  # states of the inner target, stacked, the hottest first
+    came_from_hottest: Int[Array, " replicas"]  # was this state the hottest after it was last the coldest?
+    round_trips: Int[Array, ""]  # states so far that travelled from the hottest replica to the coldest
+    accepted: Float[Array, " pairs"]  # sums of the shares of accepted exchanges of neighbours
 
 
 @as_pytree
@@ -126,8 +112,9 @@ class Tempered(Target):
     inner: Target
     betas: Float[Array, " replicas"]  # increasing to 1
 
-    statistics, n_obs, n_clusters, n_units, n_fairlets, keeps_fairlets = map(
-        _of_inner, ("statistics", "n_obs", "n_clusters", "n_units", "n_fairlets", "keeps_fairlets")
+    statistics, n_obs, n_clusters, n_units, n_fairlets, keeps_fairlets = (
+        property(attrgetter(f"inner.{name}"))
+        for name in ("statistics", "n_obs", "n_clusters", "n_units", "n_fairlets", "keeps_fairlets")
     )
 
     @property
@@ -205,7 +192,7 @@ def _coldest(state: TemperedState):
 
 @dataclass(frozen=True)
 class InEachReplica:
-    """Runs the inner target's moves given inverse temperatures, in all replicas at once; reports those of the coldest."""
+    """Runs the inner target's moves given lambda in all replicas at once; reports those of the coldest."""
 
     moves: tuple
 
@@ -224,30 +211,24 @@ class ExchangeReplicas:
     def __call__(self, key, target, state):
         of_exchange, of_temperatures = jax.random.split(key)
         order, accepted = exchange(of_exchange, target.energies(state), target.betas)
-        lambdas = state.replicas.lambdas
         replicas, hot = jax.tree.map(lambda part: part[order], (state.replicas, state.came_from_hottest))
-        trips = state.round_trips + hot[-1]
-        state = state._replace(
-            replicas=replicas._replace(lambdas=lambdas),
-            came_from_hottest=hot.at[-1].set(0).at[0].set(1),
-            round_trips=trips,
-            accepted=state.accepted + accepted,
-        )
+        replicas, trips = replicas._replace(lambdas=state.replicas.lambdas), state.round_trips + hot[-1]
+        state = TemperedState(replicas, hot.at[-1].set(0).at[0].set(1), trips, state.accepted + accepted)
         drawn = target.drawn_temperatures(of_temperatures, state)
-        state = state._replace(replicas=state.replicas._replace(lambdas=drawn))
+        state = state._replace(replicas=replicas._replace(lambdas=drawn))
         return state, {"exchange_rate": accepted.mean(), TRIPS: trips.astype(jnp.float32)}
 
 
 def temper(problem: Problem, states, num_warmup: int, progress_bar=False) -> tuple[Problem, Run] | None:
-    """(the problem in replicas, a run of it from the chains' states) if they make round trips, else None.
+    """(the problem in replicas, a run of it from the chains' states) if they make round trips in a trial, else None.
 
-    The trial takes `num_warmup` sweeps of all replicas. Inverse temperatures are spaced so that all neighbours exchange
-    equally often (Syed, Bouchard-Côté, Deligiannidis and Doucet 2022, Journal of the Royal Statistical Society B 84,
-    section 5).
+    Inverse temperatures are spaced so that all neighbours exchange equally often (Syed, Bouchard-Côté, Deligiannidis and
+    Doucet 2022, Journal of the Royal Statistical Society B 84, section 5).
     """
     if num_warmup < FEWEST_SWEEPS:
         return None
-    target = with_replicas(problem.target, first_ladder(problem.target))
+    hottest = HOTTEST * (problem.target.loss.degree or 1.0) / problem.target.x.shape[1]
+    target = with_replicas(problem.target, np.geomspace(hottest, 1.0, N_REPLICAS))
     states = target.replicate(states)
     chains = Chains.of(problem._replace(target=target), len(states.round_trips))
     run = chains.run(states, FIRST_KEY)
@@ -267,13 +248,6 @@ def _window(run: Run, target, n_sweeps, bar):
     run, _, _ = forward(run, target, n_sweeps, bar)
     accepted, trips = (np.asarray(getattr(run.states, name) - getattr(before, name), float) for name in FIGURES)
     return run, accepted.mean(0) / n_sweeps, trips.mean()
-
-
-def first_ladder(target: Target):
-    """Inverse temperatures in equal ratios up to 1, from one at which the hottest replica hardly sees the data."""
-    degree = target.loss.degree or 1.0
-    hottest = HOTTEST * degree / target.x.shape[1]
-    return np.geomspace(hottest, 1.0, N_REPLICAS)
 
 
 def spaced(betas, rejected):

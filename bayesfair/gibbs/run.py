@@ -27,7 +27,7 @@ WINDOW = 32  # sweeps of the warm-up between adaptations of the moves
 
 
 class KeepFairlets(NamedTuple):
-    """Which draws keep their fairlets: some of every `of`, evenly spaced, after `done` earlier draws."""
+    """Which draws keep their fairlets: `number` of every `of`, evenly spaced, after `done` earlier draws."""
 
     number: int = 1
     of: int = 1
@@ -44,16 +44,13 @@ class KeepFairlets(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A run that can be continued: the chains' keys, sweeps done, states, and the moves after the warm-up.
-
-    fairlets: which draws keep them, for targets that have them (`HasFairlets`); None: none.
-    """
+    """A run that can be continued."""
 
     keys: UInt[Array, "chains 2"]
-    sweep: int
+    sweep: int  # how many are done
     states: Any
     moves: tuple
-    fairlets: KeepFairlets | None = None
+    fairlets: KeepFairlets | None = None  # for targets with fairlets (`HasFairlets`)
 
 
 class Chains(NamedTuple):
@@ -90,14 +87,13 @@ def _keys_of(key, chains):
 
 
 def warm_up(run: Run, target: Target, num_warmup: int, progress_bar=False) -> tuple[Run, dict[str, np.ndarray]]:
-    """Discard `num_warmup` sweeps in which moves adapt; return the run and the reports, {name: (chains, sweeps)}.
+    """Discard `num_warmup` sweeps; return the run and the reports, {name: (chains, sweeps)}, with sizes of clusters.
 
-    After every 32 sweeps of this call, moves that can adapt get the means of the sweeps' reports, pooled over chains.
-    Nothing depends on the clock. A shorter warm-up, and sweeps after the last 32, adapt nothing. Moves' complaints at
-    the end become warnings. Sizes of clusters are reported beside the scalars of moves and target.
+    After every WINDOW sweeps, moves that can adapt get the means of the reports, pooled over chains. Complaints of moves
+    at the end become warnings.
     """
     done, chunks, changed, tried = 0, [], 0, defaultdict(set)  # `changed`: number of chunks when moves last changed
-    with one_step("compiling", progress_bar):  # not in the first sweeps, by which the bar tells when all will be done
+    with one_step("compiling", progress_bar):  # beforehand: the bar judges by the first sweeps when all will be done
         advance(run, target, 0, 1)
     with progress(num_warmup, "warm-up", progress_bar) as bar:
         for n_sweeps in _pace(num_warmup, _chunk_length(run, target), bar, WINDOW):
@@ -108,8 +104,9 @@ def warm_up(run: Run, target: Target, num_warmup: int, progress_bar=False) -> tu
                 moves = _adapted(run.moves, target, _recent(chunks[changed:]), tried)
                 changed = changed if moves == run.moves else len(chunks)
                 run = run._replace(moves=moves)
-    if chunks[changed:]:
-        _complain(run.moves, _recent(chunks[changed:]))
+    for move in every_move(run.moves) if chunks[changed:] else ():
+        if hasattr(move, "complaint") and (text := move.complaint(_recent(chunks[changed:]), WINDOW)):
+            tell(text, RuntimeWarning)
     return run, _whole(chunks)
 
 
@@ -132,7 +129,7 @@ def _adapted(moves, target, recent, tried):
 
 
 def _recent(chunks) -> dict[str, float]:
-    """Means over the last window, or over all sweeps where there were fewer; the same however they were cut."""
+    """Means over the last window, or over all sweeps if there were fewer."""
     return {name: float(values[:, -WINDOW:].mean(dtype=float)) for name, values in _whole(chunks).items()}
 
 
@@ -140,12 +137,6 @@ def _whole(chunks) -> dict[str, np.ndarray]:
     """Join the scalars of consecutive chunks, for the names in the last one; {} without chunks."""
     names = chunks[-1] if chunks else ()
     return {name: np.concatenate([chunk[name] for chunk in chunks], axis=1) for name in names}
-
-
-def _complain(moves, recent):
-    said = [move.complaint(recent, WINDOW) for move in every_move(moves) if hasattr(move, "complaint")]
-    for text in filter(None, said):
-        tell(text, RuntimeWarning)
 
 
 def tuning(moves) -> dict[str, int]:
@@ -159,9 +150,9 @@ def tuned(moves, values) -> tuple:
 
 
 class InMemory:
-    """Collects draws in arrays of their full size. `done`: how many there are; `run`: its state after them.
+    """Collects draws in arrays of their full size.
 
-    Anything with `done` and `append(run, draws)`, which takes a chunk as a whole or not at all, can replace it.
+    Anything with `done` (how many) and `append(run, draws)`, which takes a chunk as a whole or not at all, can replace it.
     """
 
     def __init__(self, num_draws: int, fairlets: KeepFairlets | None = None):
@@ -207,9 +198,9 @@ class InMemory:
 def draw(
     run: Run, target: Target, num_draws: int, thinning: int = 1, progress_bar=False, into=None
 ) -> tuple[Run, Draws] | None:
-    """Make `num_draws` draws per chain, `thinning` sweeps apart. Ctrl-C keeps the draws made so far, if any.
+    """Make `num_draws` draws per chain, `thinning` sweeps apart; None if they go `into` another collector.
 
-    `into`: collects them instead, as `InMemory` does; then nothing is returned.
+    Ctrl-C keeps the draws made so far, if any.
     """
     statistics = statistics_of(target, run.moves)
     kept = InMemory(num_draws, run.fairlets) if into is None else into
@@ -237,12 +228,10 @@ def draw(
 
 def _kept(labels, scalars, statistics) -> Draws:
     """The draws of a chunk without scalars that only the warm-up reads; undeclared scalars are an error."""
-    undeclared = sorted(set(scalars) - set(statistics))
-    if undeclared:
+    if undeclared := sorted(set(scalars) - set(statistics)):
+        rule, got = "declare every scalar that is reported", f"none of {undeclared}"
         remedy = "Name them in the `statistics` of the move or target that reports them."
-        raise ValueError(
-            message("statistics", "declare every scalar that is reported", f"none of {undeclared}", remedy)
-        )
+        raise ValueError(message("statistics", rule, got, remedy))
     kept = {name: kind for name, kind in statistics.items() if kind.kind != "tuning"}
     return Draws(labels, {name: scalars[name] for name in kept}, kept)
 
@@ -253,7 +242,7 @@ def advance(run: Run, target: Target, n_draws: int, thinning: int):
 
     def chunk(chains, n_draws=n_draws):
         numbers = run.sweep, n_draws, thinning
-        states, rows, scalars = run_chunk(target, chains, *numbers, moves=run.moves, length=length, fairlets=fairlets)
+        states, rows, scalars = run_chunk(target, chains, numbers, run.moves, length, fairlets=fairlets)
         # Copies: a view would keep the whole chunk, which is mostly empty if sweeps are slow.
         return states, jax.tree.map(lambda part: np.asarray(part)[:, :n_draws].copy(), (rows, scalars))
 
@@ -261,16 +250,12 @@ def advance(run: Run, target: Target, n_draws: int, thinning: int):
         compile_once(partial(chunk, one, n_draws=0), (run.moves, length, fairlets), (target, one))
 
     states, (rows, scalars) = in_threads(chunk, chains, compile_first)
-    _mark_idle(scalars, run.moves, run.sweep + thinning * np.arange(1, n_draws + 1))
-    return run._replace(sweep=run.sweep + n_draws * thinning, states=states), rows, scalars
-
-
-def _mark_idle(scalars, moves, number):
-    """Set NaN for draws in whose last sweep, of this number, a move with a `period` was idle."""
-    for move in every_move(moves):
-        if getattr(move, "period", 1) > 1:
+    number = run.sweep + thinning * np.arange(1, n_draws + 1)
+    for move in every_move(run.moves):
+        if getattr(move, "period", 1) > 1:  # NaN for draws in whose last sweep it was idle
             for name in move.statistics:
                 scalars[name] = np.where(number % move.period == 0, scalars[name], np.nan)
+    return run._replace(sweep=run.sweep + n_draws * thinning, states=states), rows, scalars
 
 
 def forward(run: Run, target: Target, n_sweeps: int, bar):
@@ -287,10 +272,9 @@ def _chunk_length(run: Run, target: Target) -> int:
 
 
 def _pace(total: int, longest: int, bar, window: int | None = None):
-    """Sizes of chunks that add up to `total`, none across a multiple of `window`.
+    """Sizes of chunks that add up to `total`, none across a multiple of `window`, each of about CHUNK_SECONDS.
 
-    Each takes about CHUNK_SECONDS, judged by those before. The clock (process 0's if chains are shared) decides only
-    when the bar moves and Ctrl-C is heard; draws and decisions never depend on it.
+    So the clock (process 0's if chains are shared) decides when Ctrl-C is heard; draws never depend on it.
     """
     done, wish, window = 0, 1, window or total
     while done < total:

@@ -27,25 +27,20 @@ PERIOD = 4  # a jump of T steps is tried every T / PERIOD sweeps
 
 
 class FoundModes(NamedTuple):
-    """The modes that were found, best first, one row each, and how they were found.
+    """The modes that were found, best first, one row each, and how they were found."""
 
-    log_mass, se, lower, upper: of the mass relative to the first one's, NaN and infinite if unknown. starts, chains:
-    numbers that ended, and began, there. lp, loss: means (in the sampler's units). labels: of one clustering there.
-    num_starts: of the search. weighed: were jumps tried? length: of their longest paths.
-    """
-
-    log_mass: np.ndarray
+    log_mass: np.ndarray  # relative to the first one's, as are its se and bounds; NaN and infinite if unknown
     se: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
-    starts: np.ndarray
-    chains: np.ndarray
-    lp: np.ndarray
+    starts: np.ndarray  # how many ended there
+    chains: np.ndarray  # how many begin there
+    lp: np.ndarray  # a mean, in the sampler's units, as is the loss
     loss: np.ndarray
-    labels: np.ndarray
+    labels: np.ndarray  # of one clustering there
     num_starts: int
-    weighed: bool
-    length: int
+    weighed: bool  # were jumps tried?
+    length: int  # of their longest paths
 
 
 def start_in_modes(
@@ -57,14 +52,12 @@ def start_in_modes(
     tempering: bool | Literal["auto"] = "auto",
     progress_bar=False,
 ):
-    """(the problem, a run whose chains start in modes that hold mass, the modes found).
+    """(the problem, with modes to jump between or replicas; a run whose chains start in modes that hold mass; the modes).
 
-    The problem includes the modes between which chains jump, or replicas. The modes are None without a search, and if
-    replicas cross modes, so that draws tell more. num_starts: of the search, fewer if `num_warmup` sweeps of all chains
-    do not suffice for them; below two batches of chains there is no search, and chains begin at the target's own
-    starts. mode_jumps: "auto", the number of steps of the longest path, or False for no jumps. tempering: True for
-    replicas and no jumps; "auto" for replicas if there are few rows, several modes and no jumps; False for none.
-    Replicas are used only if they make round trips.
+    The modes are None without a search, and if replicas cross modes, so that draws tell more. Without sweeps for two
+    batches of starts, chains begin at the target's own. mode_jumps: "auto", the number of steps of the longest path, or
+    False for no jumps. tempering: True for replicas and no jumps; "auto" for replicas if there are few rows, several
+    modes and no jumps. Replicas are used only if they make round trips.
     """
     target = problem.target
     if tempering is True and not target.has_density:
@@ -83,27 +76,24 @@ def start_in_modes(
 
 def _in_modes(problem: Problem, num_chains, num_warmup, num_starts, mode_jumps, progress_bar):
     """`start_in_modes` without replicas."""
-    target = problem.target
+    target, masses = problem.target, None
     n_starts = n_search_starts(num_starts, num_chains, num_warmup)
     if n_starts == 0:
         with one_step("starts", progress_bar):
             return problem, start_run(problem, num_chains), None
     modes, chains = find_modes(problem, num_chains, n_starts, num_warmup, progress_bar), Chains.of(problem, num_chains)
-    weighed = len(modes) > 1 and mode_jumps is not False and can_jump(target)
-    masses = None
-    if weighed:
+    if len(modes) > 1 and mode_jumps is not False and can_jump(target):
         longest = None if mode_jumps == "auto" else mode_jumps
         masses = weigh(modes, chains, num_warmup, longest, progress_bar)
         modes[masses.best].starts += sum(modes[j].starts for j in masses.left)
     order, alive = _order(modes, masses)
     homes = [alive[chain % len(alive)] for chain in range(num_chains)]
-    states = _states(modes, masses, homes)
-    if weighed and len(alive) > 1 and not cannot_cross([masses.ratio[j] for j in alive], target):
+    if masses and len(alive) > 1 and not cannot_cross([masses.ratio[j] for j in alive], target):
         places = modes_table([modes[j] for j in alive], target.x.dtype)
         target, moves = with_jumps(target, chains.moves, places, masses.length)
         chains = chains._replace(target=target, moves=moves)
     found = _found(modes, masses, order, homes, n_starts)
-    return problem._replace(target=target), chains.run(states), found
+    return problem._replace(target=target), chains.run(_states(modes, masses, homes)), found
 
 
 def _asks_for_replicas(target, found: FoundModes | None) -> bool:

@@ -1,9 +1,8 @@
-"""The states of targets over fairlets: between sweeps, opened for the moves of a sweep, and with cluster centres.
+"""The states of targets over fairlets, between sweeps and opened for the moves of a sweep. All are O(N).
 
-The state is O(N). Fairlets are rows of a table of members with one column per *slot*; every group has as many columns
-as its largest count in a fairlet. If a fairlet holds fewer, a *phantom* (index N, weight 0) fills the slot, so that
-"swap two members" and "hand over the extra member" are the same move. The order of members within a row means nothing.
-Every decomposition is written in equally many ways, so the law of the table is the law of B.
+Fairlets are rows of a table of members. Every group has as many columns (*slots*) as its largest count in a fairlet. If
+a fairlet holds fewer, a *phantom* (index N, weight 0) fills the slot, so that "swap two members" and "hand over the
+extra member" are one move. Every decomposition is written in equally many ways, so the law of the table is that of B.
 """
 
 from typing import NamedTuple
@@ -11,7 +10,7 @@ from typing import NamedTuple
 import jax
 from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
-from bayesfair.gibbs.losses import ClusterMeans
+from bayesfair.gibbs.loss import ClusterMeans
 
 
 class InverseTemperatures(NamedTuple):
@@ -47,38 +46,20 @@ class FairletState(NamedTuple):
 
 
 class OpenState(NamedTuple):
-    """The state within a sweep. `fairlets`: () if no state has members."""
+    """The state within a sweep. `fairlets`: () if no state has members.
 
-    fairlets: Fairlets | tuple[()]
-    cluster: Int[Array, " fairlets"]
-    lambdas: InverseTemperatures | None
-
-    @property
-    def lambda_c(self):
-        return self.lambdas.clustering
-
-    def given(self, centers, means=None):
-        return CenteredState(*self, centers, means)
-
-
-class CenteredState(NamedTuple):
-    """The state with cluster centres m drawn given B and C, inside `GivenCenters` alone: moves there are given m.
-
-    `means`: of the clusters, for a first move that reads them; None if they would have to be computed.
+    Inside `GivenCenters` it has cluster centres m, and the clusters' `means` for a first move that reads them.
     """
 
     fairlets: Fairlets | tuple[()]
     cluster: Int[Array, " fairlets"]
-    lambdas: InverseTemperatures
-    centers: Float[Array, "clusters dim"]
+    lambdas: InverseTemperatures | None
+    centers: Float[Array, "clusters dim"] | None = None
     means: ClusterMeans | None = None
 
     @property
     def lambda_c(self):
         return self.lambdas.clustering
-
-    def alone(self):
-        return OpenState(self.fairlets, self.cluster, self.lambdas)
 
 
 def computed_once(values):

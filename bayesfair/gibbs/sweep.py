@@ -2,11 +2,10 @@
 
 A move is `(key, target, state) -> (state, stats)`: a frozen dataclass of settings, hashable and equal only to its like,
 so that a sweep is compiled once. (NamedTuples of different classes are equal if their fields are.) Each move leaves the
-target invariant, and so does the sweep; tests verify it on transition matrices built from the law that the move
-publishes. A move declares its `statistics`. It may `adapt` in the warm-up and have a `complaint` at its end; the
-settings that it `tunes` are stored with a run. A move with a field `moves` is a wrapper: these run inside it. A move
-with a `period` runs only in every so many sweeps, in all chains at once. In other sweeps it reports 0, and draws have
-NaN there (`run.advance`): a program that returns NaN stops under JAX_DEBUG_NANS.
+target invariant; tests verify it by the law that the move publishes. It declares its `statistics`, may `adapt` in the
+warm-up and have a `complaint` at its end; the settings that it `tunes` are stored with a run. A move with a field
+`moves` is a wrapper: these run inside it. A move with a `period` runs in every so many sweeps. In others it reports 0,
+and draws have NaN there (`run.advance`): a program that returns NaN stops under JAX_DEBUG_NANS.
 """
 
 from dataclasses import dataclass
@@ -21,36 +20,28 @@ from bayesfair.gibbs.threads import of_every_chain
 
 
 def in_turn(key, target: Target, state, moves, first=0, number=0):
-    """Run the moves in turn, each with the key of its place: (state, all their reports).
-
-    `number`: of the sweep, for moves with a `period`.
-    """
+    """Run the moves in turn, each with the key of its place, in the sweep of this `number`: (state, all their reports)."""
     scalars = {}
     for place, move in enumerate(moves, first):
-        made = partial(move, jax.random.fold_in(key, place), target)
-        period = getattr(move, "period", 1)
-        state, stats = (
-            made(state) if period == 1 else jax.lax.cond((number + 1) % period == 0, made, _idle(made), state)
-        )
+        made, period = partial(move, jax.random.fold_in(key, place), target), getattr(move, "period", 1)
+        if period == 1:
+            state, stats = made(state)
+        else:
+            idle = lambda state, made=made: (state, _zeros(jax.eval_shape(made, state)[1]))  # noqa: E731
+            state, stats = jax.lax.cond((number + 1) % period == 0, made, idle, state)
         scalars |= stats
     return state, scalars
 
 
-def _idle(made):
-    """A move that does nothing and reports zeros."""
-
-    def stay(state):
-        stats = jax.eval_shape(made, state)[1]
-        return state, {name: jnp.zeros(one.shape, one.dtype) for name, one in stats.items()}
-
-    return stay
+def _zeros(shapes, *length):
+    """Arrays of zeros of these shapes, behind an axis of this length if there is one."""
+    return jax.tree.map(lambda one: jnp.zeros((*length, *one.shape), one.dtype), shapes)
 
 
 def adjoint(moves) -> tuple:
     """The moves in reversed time: these lead from z to z' as often under the target as `moves` lead from z' to z.
 
-    The last comes first. A move that does several things in an order is not reversible by itself; its method `adjoint`
-    gives the opposite order.
+    A move that does several things in an order has a method `adjoint`, the opposite order.
     """
     return tuple(move.adjoint() if hasattr(move, "adjoint") else move for move in reversed(moves))
 
@@ -68,8 +59,7 @@ class Repeat:
 
         if self.times == 1:
             return once(0, (state, None))
-        blank = jax.tree.map(lambda part: jnp.zeros(part.shape, part.dtype), jax.eval_shape(once, 0, (state, None))[1])
-        return jax.lax.fori_loop(0, self.times, once, (state, blank))
+        return jax.lax.fori_loop(0, self.times, once, (state, _zeros(jax.eval_shape(once, 0, (state, None))[1])))
 
 
 def every_move(moves):
@@ -92,13 +82,14 @@ def sweep(key, target: Target, state, moves, number=0):
 
 
 @partial(jax.jit, static_argnames=("moves", "length", "fairlets"))
-def run_chunk(target: Target, chains, first, n_draws, thinning, moves: tuple, length: int, fairlets: bool = False):
-    """Up to `length` draws, `n_draws` of them, `thinning` sweeps each, of all chains (keys, states), from sweep `first` on.
+def run_chunk(target: Target, chains, numbers, moves: tuple, length: int, fairlets: bool = False):
+    """Draws of all chains (keys, states): `numbers` are the first sweep, how many draws, and sweeps per draw.
 
     Sweep t of a chain uses fold_in(key, t), whatever the chunk: a resumed run repeats a longer one bit for bit. Returns
-    (states, {"labels": (chains, length, obs)}, {name: (chains, length)}); draws past `n_draws` mean nothing. With
+    (states, {"labels": (chains, length, obs)}, {name: (chains, length)}); draws past their number mean nothing. With
     `fairlets` the second includes the fairlet of every row.
     """
+    first, n_draws, thinning = numbers
     label_type = jnp.int8 if target.n_clusters <= 127 else jnp.int16
 
     def of_rows(state):
@@ -119,7 +110,6 @@ def run_chunk(target: Target, chains, first, n_draws, thinning, moves: tuple, le
             return state, rows, {name: values.at[i].set(stats[name]) for name, values in kept.items()}
 
         told = jax.eval_shape(lambda state: (of_rows(state), sweep(key, target, state, moves)[1]), state)
-        rows, kept = jax.tree.map(lambda one: jnp.zeros((length, *one.shape), one.dtype), told)
-        return jax.lax.fori_loop(0, n_draws, draw, (state, rows, kept))
+        return jax.lax.fori_loop(0, n_draws, draw, (state, *_zeros(told, length)))
 
     return of_every_chain(chain, *chains)

@@ -1,11 +1,11 @@
 """The protocol of a target, for the run, the moves and the estimator.
 
 A target is data and law in one pytree. Its state is a NamedTuple of arrays that only the target and its moves look
-into. Everything else (chunks, warm-up, interrupts, resuming, storing) uses this protocol alone. A new target is a file
-with a subclass of `Target`, named in `targets` or passed as `target=` by its user.
+into. A new target is a file with a subclass of `Target`, named in `targets` or passed as `target=` by its user.
 """
 
 from dataclasses import dataclass
+from numbers import Number
 from typing import Any, NamedTuple
 
 import jax
@@ -13,10 +13,12 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from bayesfair._arrays import aligned_empty, is_aligned, row_blocks
+from bayesfair._check import message
+from bayesfair._draws import Statistic
 from bayesfair._scaling import Scaling
 from bayesfair.fairlets.decomposition import Decomposition
 from bayesfair.fairness.groups import Groups
-from bayesfair.gibbs.losses import Loss
+from bayesfair.gibbs.loss import Loss
 from bayesfair.gibbs.temperature import Dispersion
 
 NEARLY_ZERO = 1e-3  # mean relative to the entries below which float32 loses nothing
@@ -130,6 +132,14 @@ class Settings(NamedTuple):
         return isinstance(self.inverse_temperature, tuple) and self.prior is None
 
 
+def refuse_set(settings: Settings, names, where, remedy):
+    """Raise a ValueError if one of these settings, which the target does not read, is not left at its default."""
+    for name in names:
+        value, default = getattr(settings, name), Settings._field_defaults[name]
+        if not (isinstance(value, str | Number | None) and value == default):
+            raise ValueError(message(name, f"be left out for {where}", repr(value), remedy))
+
+
 def rows_of(X, loss: Loss, dtype, n_more=0) -> Float[np.ndarray, "rows dim"]:
     """Rows of X (N, d) as the sampler reads them: centred if the loss allows, so that float32 loses nothing.
 
@@ -173,30 +183,6 @@ def as_pytree(kind):
 class Target:
     """A law over clusterings, its data, and the moves that sample it. Subclass it, decorated by `as_pytree`.
 
-    Attributes
-    ----------
-    n_clusters : int
-        Number of clusters.
-    n_obs : int
-        Number of rows.
-    statistics : dict
-        {name: Statistic} of what `scalars` reports.
-    state_dims : dict
-        Names of the axes of what `write` writes, after that of the chains. Axes are numbered if it is left out.
-    promise : "labels", "fairlets" or None
-        What every draw keeps. "labels": every cluster is balanced, to within one row or by `min_balance`, and has
-        `size_min` to `size_max` rows. "fairlets": a cluster is a union of whole fairlets of the composition. None: nothing.
-    keeps_fairlets : bool
-        Whether the fairlets stay where they start.
-    preparing : str
-        What `prepared` finds, in a word for the progress bar. Empty if it finds nothing.
-    prior : Dispersion or None
-        Prior of the inverse temperature. None if it is fixed.
-    has_density : bool
-        Whether `log_density` is known. Replicas compare states by it.
-    looks_per_row : int
-        How many looks at a row and a centre take as long as what a sweep does with a row. By default `n_clusters`.
-
     References
     ----------
     The Gibbs paper, eq. (9), for the target "joint".
@@ -208,16 +194,22 @@ class Target:
     True
     """
 
-    state_dims = {}  # noqa: RUF012
-    prior = None
-    has_density = True
-    promise = None
-    keeps_fairlets = False
-    preparing = ""
+    n_clusters: int  #: Number of clusters.
+    n_obs: int  #: Number of rows.
+    statistics: dict[str, Statistic]  #: What `scalars` reports, by name.
+    #: Names of the axes of what `write` writes, after that of the chains. Axes are numbered if it is left out.
+    state_dims: dict[str, tuple[str, ...]] = {}  # noqa: RUF012
+    #: What every draw keeps. "labels": every cluster is balanced, to within one row or by `min_balance`, and has
+    #: `size_min` to `size_max` rows. "fairlets": a cluster is a union of whole fairlets of the composition. None: nothing.
+    promise: str | None = None
+    keeps_fairlets: bool = False  #: Whether the fairlets stay where they start.
+    preparing: str = ""  #: What `prepared` finds, in a word for the progress bar. Empty if it finds nothing.
+    prior: Dispersion | None = None  #: Prior of the inverse temperature. None if it is fixed.
+    has_density: bool = True  #: Whether `log_density` is known. Replicas compare states by it.
 
     @property
     def looks_per_row(self) -> int:
-        """How many looks at a row and a centre take as long as what a sweep does with a row."""
+        """How many looks at a row and a centre take as long as what a sweep does with a row. By default `n_clusters`."""
         return self.n_clusters
 
     @classmethod

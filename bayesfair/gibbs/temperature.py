@@ -7,7 +7,7 @@ from scipy.special import gammaincinv
 
 from bayesfair._check import check_number, message, tell
 from bayesfair.balanced.centroids import medians
-from bayesfair.gibbs.losses import BregmanLoss
+from bayesfair.gibbs.loss import BregmanLoss
 
 NAMES = "dispersion", "holmes-walker", "loss-likelihood-bootstrap"
 FLAT = 1e-10  # relative to a covariance's largest eigenvalue: less counts as 0
@@ -40,15 +40,10 @@ class Dispersion(NamedTuple):
 def holmes_walker(loss, X, labels, *, dim=None, weight=None) -> float:
     """The lambda of Holmes and Walker (2017, Biometrika 104, eq. 5) for residuals around given clusters.
 
-    They choose the power w of a likelihood f so that an experiment informs about theta, in Fisher's distance, as much
-    as if f were true: w^2 = E_f |grad log f|^2 / E_data |grad log f|^2. Here f(x) is proportional to
-    exp(-lambda_0 D(x, theta)), theta the cluster's mean, with the scale lambda_0 from the *median* of D (under f,
-    lambda_0 D ~ Gamma(d / h, 1): exact for homogeneous D, to second order for a Bregman divergence), and
-    lambda = w lambda_0. It assumes that the bulk of the residuals follows f; tails heavier than f's then lower lambda.
-    For norms the score is bounded, so w = 1.
-
-    Shapes: X (N, d), labels (N,), weight (N,): of the rows, 1 unless given. dim: dimensions that the rows span, d unless given.
-    Returns a float above zero.
+    They choose the power w of a likelihood f by w^2 = E_f |grad log f|^2 / E_data |grad log f|^2. Here f(x) is
+    proportional to exp(-lambda_0 D(x, theta)), theta the cluster's mean, and lambda = w lambda_0, with lambda_0 from the
+    *median* of D: under f, lambda_0 D ~ Gamma(d / h, 1). So tails heavier than f's lower lambda. For norms the score is
+    bounded, so w = 1. X (N, d), labels and weight (N,); dim: dimensions that the rows span, d unless given.
     """
     weight, dim = np.ones(len(X)) if weight is None else weight, X.shape[1] if dim is None else dim
     own = [labels == k for k in range(labels.max() + 1)]
@@ -58,9 +53,8 @@ def holmes_walker(loss, X, labels, *, dim=None, weight=None) -> float:
     typical = medians(distance[:, None], weight)[0]
     if not typical > 0:
         rule = "not be 'holmes-walker' if more than half of the rows lie on their cluster's mean"
-        raise ValueError(
-            message("inverse_temperature", rule, "a median loss of 0", "Use 'dispersion', or give numbers.")
-        )
+        remedy = "Use 'dispersion', or give numbers."
+        raise ValueError(message("inverse_temperature", rule, "a median loss of 0", remedy))
     scale = gammaincinv(dim / loss.degree, 0.5) / typical
     if not is_bregman:
         return float(scale)
@@ -73,27 +67,14 @@ def holmes_walker(loss, X, labels, *, dim=None, weight=None) -> float:
 def loss_likelihood_bootstrap(loss, X, labels, *, weight=None) -> float:
     """The lambda of Lyddon, Holmes and Walker (2019, Biometrika 106, section 3), with the centres of given clusters as theta.
 
-    Their bootstrap draws argmin_theta sum_i w_i l(theta, x_i), w from a flat Dirichlet law. With J the mean Hessian of l and I
-    the mean square of its gradient, both at the minimum theta_0, it tends to N(theta_0, J^-1 I J^-1 / N), whatever law the rows
-    have. The Gibbs posterior tends to N(theta_0, J^-1 / (lambda N)). Lambda makes the precisions equal in their traces:
-    lambda = tr(J I^-1 J) / tr J, which is 1 where exp(-l) is the rows' own density.
+    With J the mean Hessian of the loss l and I the mean square of its gradient, both at its minimum theta_0, their bootstrap
+    tends to N(theta_0, J^-1 I J^-1 / N) and the Gibbs posterior to N(theta_0, J^-1 / (lambda N)). Lambda makes the precisions
+    equal in their traces: lambda = tr(J I^-1 J) / tr J.
 
-    Here theta is the centres m_1, ..., m_K *given* the clusters z, and l = d_phi(x, m_z); the sampler's own law of m given z is
-    that Gibbs posterior. A row tells of one centre, so that both matrices are block-diagonal: with p_k the share of cluster k
-    and S_k the covariance of its rows, J_k = p_k diag(phi''(m_k)), and I_k = p_k diag(phi'') S_k diag(phi''). So
-    lambda = sum_k p_k tr(S_k^-1) / sum_k p_k sum_j phi''(m_kj); for squared distances, phi'' = 2, it is the mean of
-    tr(S_k^-1) / (2 d), and 1 / (2 sigma^2) where S_k = sigma^2 I.
-
-    It assumes that the clusters are known: what J loses at borders, where a moved centre takes rows from another
-    one, is left out, and so is what balance forbids. For squared distances it is never below the mean of the dispersion's
-    law, N d / (2 L), and far above it, which a warning tells, where features nearly follow from each other.
-
-    Shapes: X (N, d), labels (N,), weight (N,): of the rows, 1 unless given. Returns a float above zero.
-
-    Raises
-    ------
-    ValueError: a loss that is no Bregman divergence, whose Hessian is not known; a cluster whose rows do not vary in all
-    directions, as in one of too few rows, or where columns are indicators of categories.
+    Here theta is the centres m_1, ..., m_K given the clusters, and l = d_phi(x, m_z). A row tells of one centre: with p_k the
+    share of cluster k and S_k its rows' covariance, J_k = p_k diag(phi''(m_k)), and I_k = p_k diag(phi'') S_k diag(phi'').
+    So lambda = sum_k p_k tr(S_k^-1) / sum_k p_k sum_j phi''(m_kj). What borders and balance forbid is left out. For squared
+    distances it is never below the mean of the dispersion's law, N d / (2 L). X (N, d), labels and weight (N,).
     """
     if not isinstance(loss, BregmanLoss):
         rule = "not be 'loss-likelihood-bootstrap' for a loss without second derivatives"
@@ -144,25 +125,16 @@ def resolve_temperature(value):
     return tuple(check_number("inverse_temperature", part, remedy=remedy) for part in given)
 
 
-def check_how_many(inverse_temperature, fixed):
-    """Raise a ValueError if the number of fixed inverse temperatures differs from `fixed`, their names."""
-    given = isinstance(inverse_temperature, tuple) and not isinstance(inverse_temperature, Dispersion)
-    if given and len(inverse_temperature) != len(fixed):
-        rule, remedy = (
-            "be one number for target='labels'",
-            "Give lambda alone: there are no fairlets.",
-        )
-        if len(fixed) == 2:
-            rule, remedy = (
-                "be a pair for targets over fairlets",
-                "Pass (lambda_f, lambda_c).",
-            )
-        got = "one number" if len(fixed) == 2 else "a pair"  # not the numbers, which are in the sampler's units
+def check_fixed(settings, pair: bool):
+    """Raise a ValueError if inverse temperatures are fixed, but not a pair or not one number, or if the loss needs that."""
+    given = settings.inverse_temperature
+    if settings.has_fixed_pair and len(given) != 1 + pair:
+        rule, remedy = "be one number for target='labels'", "Give lambda alone: there are no fairlets."
+        if pair:
+            rule, remedy = "be a pair for targets over fairlets", "Pass (lambda_f, lambda_c)."
+        got = "one number" if pair else "a pair"  # not the numbers, which are in the sampler's units
         raise ValueError(message("inverse_temperature", rule, got, remedy))
-
-
-def refuse_without_degree(inverse_temperature, fixed="a pair (lambda_f, lambda_c)"):
-    """Raise a ValueError: a loss without a degree needs `fixed` inverse temperatures."""
-    rule = f"be {fixed} for a loss without a degree"
-    remedy = "Give the loss its degree (2 for squared distances, 1 for norms) to let the data choose."
-    raise ValueError(message("inverse_temperature", rule, repr(inverse_temperature), remedy))
+    if settings.loss.degree is None and not settings.has_fixed_pair:
+        rule = f"be {'a pair (lambda_f, lambda_c)' if pair else 'one number, lambda,'} for a loss without a degree"
+        remedy = "Give the loss its degree (2 for squared distances, 1 for norms) to let the data choose."
+        raise ValueError(message("inverse_temperature", rule, repr(given), remedy))

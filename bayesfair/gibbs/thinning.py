@@ -16,12 +16,10 @@ TRIPS = "round_trips"  # states of the chain so far that travelled from the hott
 
 
 def suitable_thinning(scalars, moves, target) -> int:
-    """Sweeps per draw that make each worth about half an independent one, within BUDGET.
+    """Sweeps per draw that make each worth about half an independent one, within BUDGET; 1 after a short warm-up.
 
-    The number of draws does not matter, so that two runs in turn are one longer run. scalars: reports of `warm_up`,
-    {name: (chains, sweeps)}. The slowest of the sizes of clusters and of the scalars that `target` and `moves` declare
-    as parameters or quantities decides, and with replicas the time of a round trip. 1 after a warm-up of fewer than 100
-    sweeps.
+    The slowest of the sizes of clusters and of the `scalars` (reports of `warm_up`) that are declared as parameters or
+    quantities decides, and with replicas the time of a round trip.
     """
     compared = {name for name, statistic in statistics_of(target, moves).items() if statistic.kind in COMPARED}
     kept = [values for name, values in scalars.items() if name in compared or name.startswith(SIZE)]
@@ -37,11 +35,9 @@ def suitable_thinning(scalars, moves, target) -> int:
 
 
 def autocorrelation_time(values: Real[np.ndarray, "chains sweeps"]) -> float:
-    """1 + 2 sum of autocorrelations of stationary chains, at least 1; 1 if nothing varies.
+    """1 + 2 sum of autocorrelations, around each chain's own mean and averaged over chains; 1 if nothing varies.
 
-    Autocovariances are around each chain's own mean, averaged over chains (R-hat covers differences between chains).
-    They are summed while sums of neighbours stay above zero, and never rise (Geyer 1992, Statistical Science 7, initial
-    monotone sequence).
+    They are summed by the initial monotone sequence of Geyer (1992, Statistical Science 7).
     """
     values = np.asarray(values, dtype=float)
     values = values - values.mean(1, keepdims=True)

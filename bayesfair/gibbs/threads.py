@@ -16,9 +16,8 @@ _COMPILED = set()  # programs compiled so far
 def in_threads(program, chains, compile_first=None):
     """`program(chains)`, with as many chains at once as there are cores; every leaf of the result has chains first.
 
-    On a CPU each chain is a call of its own, so that its bits depend on itself alone: not on the number of chains, nor
-    on how many processes share them. With an accelerator a process makes one call. With several chains,
-    `compile_first(one)` runs first with the first one, or all threads would compile.
+    On a CPU each chain is a call of its own, so that its bits depend on itself alone. With several of them,
+    `compile_first(one)` runs first with the first chain, or all threads would compile.
     """
     return over_chains(partial(_in_threads, program, compile_first), chains)
 
@@ -42,10 +41,7 @@ def _in_threads(program, compile_first, chains):
 
 
 def of_every_chain(one, *chains):
-    """`jax.vmap(one)(*chains)`, but a single chain, as on a CPU, is called without the axis.
-
-    Along that axis XLA scatters with indices of two numbers for every row.
-    """
+    """`jax.vmap(one)(*chains)`; a single chain without the axis, along which XLA scatters with two numbers per index."""
     if len(jax.tree.leaves(chains)[0]) > 1:
         return jax.vmap(one)(*chains)
     return jax.tree.map(lambda part: jnp.asarray(part)[None], one(*jax.tree.map(lambda part: part[0], chains)))

@@ -27,7 +27,7 @@ from exact import (
     with_rest,
 )
 
-from bayesfair.gibbs.losses import Units, cluster_means
+from bayesfair.gibbs.loss import Units, cluster_means
 from bayesfair.gibbs.moves import blocked, collapsed, independent_blocks, loop_steps, swaps, swaps_in_turn
 from bayesfair.gibbs.moves.matchings import Pairing, draw_slots, near_pairing, phantom_slots, reflection
 from bayesfair.gibbs.states import InverseTemperatures
@@ -236,7 +236,8 @@ def test_blocks_decide_in_turn_each_by_what_those_before_have_changed():
 
     @partial(jax.jit, static_argnums=1)
     def together(key, backwards):
-        return blocked.decide_blocks(key, target, units, centers, LAMBDA_C, n_blocks, backwards)
+        move = blocked.BlockedReallocation(n_blocks, backwards)
+        return blocked.decide_blocks(key, target, units, centers, LAMBDA_C, move)
 
     @jax.jit
     def drawn(key):
@@ -442,7 +443,7 @@ def test_swaps_that_break_a_fixed_composition_are_caught(monkeypatch):
     wide, _ = uniform_slots(t, reflections(t), capacity=width)
     P = swap_matrix(t, swap_laws(t, some_centers(t), wide))
     assert invariance_error(naive_augmented(t, "kmeans", some_centers(t)), P) < TOLERANCE
-    monkeypatch.setattr(swaps, "fits", lambda target, fairlets, slot: jnp.ones(len(fairlets.members), bool))
+    monkeypatch.setattr(swaps, "fits", lambda target, fairlets: jnp.ones(len(fairlets.members), bool))
     with pytest.raises(KeyError):  # a state outside the support
         swap_matrix(t, swap_laws(t, some_centers(t), wide))
 

@@ -10,7 +10,7 @@ import pytest
 from jax.scipy.special import gammaln, xlogy
 
 from bayesfair.gibbs import BinaryLoss, ItakuraSaitoLoss, KMeansLoss, PoissonLoss
-from bayesfair.gibbs.losses import ClusterMeans
+from bayesfair.gibbs.loss import ClusterMeans
 from bayesfair.gibbs.moves.collapsed import draw_cluster
 
 TEMPERATURE = np.float32(0.75)

@@ -208,7 +208,7 @@ def walk_of(t):
             now = Place(target.loss.coordinates(state.centers), target.dispersion_of(state.lambdas))
             asked.append(moves)
             places.append(now)
-            return labelled(next(steps), now.dispersion).given(state.centers), {}
+            return labelled(next(steps), now.dispersion)._replace(centers=state.centers), {}
 
         with mock.patch.object(mode_jumps, "in_turn", follow), mock.patch.object(jax.lax, "fori_loop", unrolled):
             start = labelled(way[0], ends.here.dispersion)

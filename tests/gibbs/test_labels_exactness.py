@@ -25,7 +25,7 @@ BUNDLES = {"three groups, weighted": (1, 1, 1), "attributes": (0, 1, 1, 0)}  # m
 
 def counted(target, state):
     stats = target.loss.start(target.units_of(state), target.n_clusters)
-    return CountedLabelling(*state, stats, target.counts(state.label))
+    return CountedLabelling(state.label, state.lambdas, stats, target.counts(state.label))
 
 
 def put(t, P, s, label, probability):

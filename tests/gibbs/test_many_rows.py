@@ -81,7 +81,7 @@ def test_a_sweep_keeps_few_numbers_for_every_row(target, most):
         label = jax.ShapeDtypeStruct((1, law.n_fairlets), jnp.int32)
         states = FairletState((), label, InverseTemperatures(*jnp.ones((2, 1))))
     chains = jnp.zeros((1, 2), jnp.uint32), states
-    program = run_chunk.lower(law, chains, 0, 1, 1, moves=law.moves(made.settings), length=1).compile()
+    program = run_chunk.lower(law, chains, (0, 1, 1), moves=law.moves(made.settings), length=1).compile()
     assert program.memory_analysis().temp_size_in_bytes / n_obs < most
 
 

@@ -59,7 +59,7 @@ def test_work_is_the_change_of_the_augmented_density(name, loss, prior, x64):
     @partial(jax.jit, compiler_options=QUICKLY)
     def changes(target, state, before, after):
         state = target.open(state)
-        told = mode_jumps.log_path_density(target, state, mode_jumps.known_of(target, state), before, after)
+        told = mode_jumps.log_path_density(target, state, before, after)
         return told, density(target, state, after) - density(target, state, before)
 
     told, expected = changes(target, state, before, after)

@@ -17,8 +17,8 @@ from exact_labels import EVERY, LAMBDA, all_states, tiny
 
 from bayesfair._arrays import on_device
 from bayesfair.gibbs import poisson_binomial
-from bayesfair.gibbs.labellings import CenteredLabelling
-from bayesfair.gibbs.losses import cluster_means
+from bayesfair.gibbs.labellings import Labelling
+from bayesfair.gibbs.loss import cluster_means
 from bayesfair.gibbs.moves import pair_draws
 
 pytestmark = pytest.mark.usefixtures("x64")
@@ -40,7 +40,7 @@ def given_centers(t, loss, centers):
 
 
 def with_centers(state, centers):
-    return CenteredLabelling(*state, centers)
+    return state._replace(centers=centers)
 
 
 def pairs_of(t):
@@ -286,7 +286,7 @@ def test_clusters_stay_balanced_where_odds_are_extreme():
     @partial(jax.jit, compiler_options=QUICKLY)
     def run(keys, label, dispersion):
         def one(key):
-            given = CenteredLabelling(label, dispersion, centers)
+            given = Labelling(label, dispersion, centers)
             return pair_draws.drawn(key, t.target, given)
 
         return jax.vmap(one)(keys)

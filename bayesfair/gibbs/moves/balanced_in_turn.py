@@ -1,14 +1,7 @@
 """Moves of balanced labellings one after the other, each by its exact ratio: for any loss.
 
-`Counted` computes the loss's statistics and the counts once. The moves inside take rows out, ask the loss for the cost
-of other clusters, and put the rows back. Rows are drawn without looking at the labelling.
-
-* `Singles`: rows, all or some consecutive ones, drawn from their law given all others, among the clusters in which the
-  labelling stays balanced.
-* `SwapsOfPeople`: two rows of one group exchange clusters.
-* `BundlesOfPeople`: some rows of every group, if they share a cluster, move together.
-* `Excursions`: a few rows in turn are sent anywhere, and the end is accepted or refused. Their number is geometric, so
-  that every balanced labelling can be reached from every other in one move, whatever the constraint.
+They take rows out, ask the loss for the cost of other clusters, and put the rows back. Rows are drawn without looking
+at the labelling.
 """
 
 from dataclasses import dataclass
@@ -25,13 +18,13 @@ from bayesfair.gibbs.sweep import in_turn
 
 @dataclass(frozen=True)
 class Counted:
-    """Runs moves with the loss's statistics available."""
+    """Runs moves with the loss's statistics and the counts at hand."""
 
     moves: tuple
 
     def __call__(self, key, target: HasLabels, state: Labelling):
         stats = target.loss.start(target.units_of(state), target.n_clusters)
-        counted = CountedLabelling(*state, stats, target.counts(state.label))
+        counted = CountedLabelling(state.label, state.lambdas, stats, target.counts(state.label))
         inside, stats = in_turn(key, target, counted, self.moves)
         return Labelling(inside.label, inside.lambdas), stats
 
@@ -61,7 +54,7 @@ def gain_of(target: HasLabels, state: CountedLabelling, people, clusters):
 
 @dataclass(frozen=True)
 class Singles:
-    """`times` consecutive rows of the table, the first one drawn at random."""
+    """`times` consecutive rows from a random one on, each drawn from its law given all others."""
 
     times: int
 
@@ -97,7 +90,7 @@ def single_law(target: HasLabels, state: CountedLabelling, i):
 
 @dataclass(frozen=True)
 class SwapsOfPeople:
-    """`times` pairs of rows of one group, drawn at random."""
+    """`times` random pairs of rows of one group exchange clusters."""
 
     times: int
 
@@ -141,7 +134,7 @@ def log_people_ratio(target: HasLabels, state: CountedLabelling, people):
 
 @dataclass(frozen=True)
 class BundlesOfPeople:
-    """All bundles of one pool of the target's (pools, bundles, members), in turn."""
+    """The bundles of one pool of the target's in turn: rows of every group, if they share a cluster, move together."""
 
     statistics = {"bundle_rate": Statistic("figure")}  # noqa: RUF012
 
@@ -164,10 +157,7 @@ class BundlesOfPeople:
 
 
 def bundle_law(target: HasLabels, state: CountedLabelling, people):
-    """(log law of a bundle's cluster given all other rows, do its members share a cluster?, the state without them).
-
-    The law is unnormalised.
-    """
+    """(unnormalised log law of a bundle's cluster given all other rows, is it shared?, the state without the bundle)."""
     old = state.label[people[0]]
     shared = (state.label[people] == old).all()
     rest = state
@@ -183,7 +173,10 @@ def bundle_law(target: HasLabels, state: CountedLabelling, people):
 
 @dataclass(frozen=True)
 class Excursions:
-    """`times` excursions, each accepted or refused."""
+    """`times` excursions: rows in turn are sent anywhere, and the end is accepted or refused.
+
+    The number of rows is geometric: any balanced labelling can be reached in one move, whatever the constraint.
+    """
 
     times: int
 
@@ -196,10 +189,9 @@ class Excursions:
 
 
 def log_excursion_ratio(key, target: HasLabels, state: CountedLabelling):
-    """(log ratio, end of an excursion, a uniform number to decide by).
+    """(log ratio, end of an excursion of two rows or more, a uniform number to decide by).
 
-    Two rows or more in turn are sent to random clusters; after each, a coin decides whether another follows. The way
-    back sends the same rows in reverse order to where they were, which is as likely.
+    The way back sends the same rows in reverse order to where they were, which is as likely.
     """
 
     def send(carry):

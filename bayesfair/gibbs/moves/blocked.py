@@ -2,11 +2,10 @@
 
 Bregman losses are augmented with conjugate centres,
 
-    p(C, B, m) = p(C, B) prod_k exp(-lambda W_k d(ubar_k, m_k)) mu(m_k) / g_k,
+    p(C, B, m) = p(C, B) prod_k exp(-lambda W_k d(ubar_k, m_k)) mu(m_k) / g_k.
 
-These make the units independent given m apart from 1 / prod_k g_k. So propose from softmax_k(-lambda w_i d(u_i, m_k))
-and accept a block with probability min(1, prod_k g_k / g'_k). For k-means g_k is proportional to W_k^{-d/2}, which
-gives (n'_k / n_k)^{d/2} if all weights are one.
+Given m, units are independent apart from 1 / prod_k g_k. So propose from softmax_k(-lambda w_i d(u_i, m_k)) and accept
+a block with probability min(1, prod_k g_k / g'_k). For k-means g_k is proportional to W_k^{-d/2}.
 """
 
 from dataclasses import dataclass, replace
@@ -18,9 +17,9 @@ from jaxtyping import Array, Float
 
 from bayesfair._draws import Statistic
 from bayesfair.gibbs.capabilities import HasUnits
-from bayesfair.gibbs.losses import ClusterMeans, Units, cluster_means
+from bayesfair.gibbs.loss import ClusterMeans, Units, cluster_means
 from bayesfair.gibbs.moves.collapsed import CollapsedReallocation, draw_cluster, share_moved
-from bayesfair.gibbs.states import CenteredState, computed_once
+from bayesfair.gibbs.states import OpenState, computed_once
 from bayesfair.gibbs.sweep import in_turn
 
 BLOCKS = (1, 8, 64)
@@ -39,8 +38,8 @@ class GivenCenters:
         means = cluster_means(target.units_of(state), target.n_clusters)
         centers = target.loss.augmentation.draw_centers(jax.random.fold_in(key, 0), state.lambda_c, means)
         known = {"means": means} if isinstance(self.moves[0], BlockedReallocation) else {}
-        inside, stats = in_turn(key, target, state.given(centers, **known), self.moves, first=1)
-        return inside.alone(), stats
+        inside, stats = in_turn(key, target, state._replace(centers=centers, **known), self.moves, first=1)
+        return inside._replace(centers=None), stats
 
 
 @dataclass(frozen=True)
@@ -53,11 +52,9 @@ class BlockedReallocation:
     statistics = {**CollapsedReallocation.statistics, "block_acceptance": Statistic("tuning")}  # noqa: RUF012
     tunes = ("n_blocks",)
 
-    def __call__(self, key, target: HasUnits, state: CenteredState):
+    def __call__(self, key, target: HasUnits, state: OpenState):
         units = computed_once(target.units_of(state))
-        temperature = state.lambda_c
-        order = self.n_blocks, self.backwards
-        cluster, accepted = decide_blocks(key, target, units, state.centers, temperature, *order, means=state.means)
+        cluster, accepted = decide_blocks(key, target, units, state.centers, state.lambda_c, self, state.means)
         stats = {**share_moved(target, state.cluster, cluster), "block_acceptance": accepted}
         return state._replace(cluster=cluster, means=None), stats
 
@@ -70,16 +67,12 @@ class BlockedReallocation:
         return replace(self, n_blocks=n_blocks)
 
     def complaint(self, recent, window):
-        return poor_blocks(
-            recent, f" (n_blocks = {self.n_blocks})", f"; blocks are split every {window} sweeps", window
-        )
+        where, why = f" (n_blocks = {self.n_blocks})", f"; blocks are split every {window} sweeps"
+        return poor_blocks(recent, where, why, window)
 
 
 def choose_blocks(n_blocks: int, acceptance: float, n_fairlets: int, merged: set[int]) -> int:
-    """The next number of blocks: more, fewer or the same.
-
-    `merged` collects the numbers reached by merging; each is reached at most once, so that the search ends.
-    """
+    """The next number of blocks. Each is reached by merging at most once (`merged`), so that the search ends."""
     sizes = [min(size, n_fairlets) for size in BLOCKS]
     finer, coarser = [size for size in sizes if size > n_blocks], [size for size in sizes if size < n_blocks]
     if acceptance < SPLIT_BELOW and finer:
@@ -107,29 +100,24 @@ def proposal_logits(target: HasUnits, units: Units, centers, inverse_temperature
 
 
 def log_block_ratio(target: HasUnits, old: Units, new: Units, inverse_temperature):
-    """log prod_k g_k / g'_k, -inf if `new` has an empty cluster.
-
-    The rest of the ratio after a proposal drawn from the softmax, or local in m.
-    """
+    """log prod_k g_k / g'_k, -inf if `new` has an empty cluster."""
     means = (cluster_means(units, target.n_clusters) for units in (old, new))
-    return _log_ratio_of_means(target, *means, inverse_temperature)
+    return log_ratio_of_means(target, *means, inverse_temperature)
 
 
-def _log_ratio_of_means(target: HasUnits, before: ClusterMeans, after: ClusterMeans, inverse_temperature):
+def log_ratio_of_means(target: HasUnits, before: ClusterMeans, after: ClusterMeans, inverse_temperature):
+    """`log_block_ratio` from the means of the clusters."""
     log_normalizer = target.loss.augmentation.log_normalizer
     change = log_normalizer(inverse_temperature, before) - log_normalizer(inverse_temperature, after)
     return jnp.where((after.count > 0).all(), change.sum(), -jnp.inf)
 
 
 def decide_blocks(
-    key, target: HasUnits, units: Units, centers, inverse_temperature, n_blocks: int = 1, backwards=False, means=None
+    key, target: HasUnits, units: Units, centers, inverse_temperature, move: BlockedReallocation, means=None
 ):
-    """(clusters, accepted share): propose all clusters at once and accept block by block.
-
-    With one block it is all or nothing. `means`: of the current clusters, if known.
-    """
+    """(clusters, accepted share): propose all at once and accept block by block. `means`: of the clusters, if known."""
     key_proposal, key_accept = jax.random.split(key)
-    n_units = units.cluster.shape[0]
+    n_units, n_blocks = units.cluster.shape[0], move.n_blocks
     uniforms = jax.random.uniform(key_proposal, (n_units,), units.center.dtype)
     logits = proposal_logits(target, units, centers, inverse_temperature)
     proposed = draw_cluster(uniforms, logits).astype(units.cluster.dtype)
@@ -142,10 +130,10 @@ def decide_blocks(
         (cluster, before), (b, uniform) = now, inputs
         candidate = jnp.where(block == b, proposed, cluster)
         after = means_of(candidate)
-        accepted = jnp.log(uniform) < _log_ratio_of_means(target, before, after, inverse_temperature)
+        accepted = jnp.log(uniform) < log_ratio_of_means(target, before, after, inverse_temperature)
         return jax.tree.map(partial(jnp.where, accepted), (candidate, after), now), accepted
 
     uniforms = jax.random.uniform(key_accept, (n_blocks,), units.center.dtype)
     start = units.cluster, means_of(units.cluster) if means is None else means
-    (cluster, _), accepted = jax.lax.scan(step, start, (jnp.arange(n_blocks), uniforms), reverse=backwards)
+    (cluster, _), accepted = jax.lax.scan(step, start, (jnp.arange(n_blocks), uniforms), reverse=move.backwards)
     return cluster, accepted.mean()

@@ -2,7 +2,7 @@
 
 Given centres m, the responsibilities p_ik of clusters for rows (every group with the same shares of every cluster) do
 not depend on the state. Visits are drawn from them: a pair of clusters k and l by their overlap, rows by
-(p_ik p_il)^HEAT. Each visit is one of
+(p_ik p_il)^HEAT. Each is decided by the exact ratio given m, and is one of
 
 * a *trade*: two rows of a group, of different fairlets, exchange places; anchors take everything with them;
 * a *flip*: a fairlet of cluster k or l moves to the other one. A border row b of its old cluster first replaces one of
@@ -10,8 +10,6 @@ not depend on the state. Visits are drawn from them: a pair of clusters k and l 
   replaces b. The reverse move brings the same b and takes v: the ratio of the proposals is that of the laws of v and c.
   Without b and c almost no fairlet would move, as all of its members would have to be at the border at once;
 * an *extra*: a row moves to an empty place of a random fairlet.
-
-Visits are decided in turn by the exact ratio given m, with the change of the augmentation's normaliser.
 """
 
 from dataclasses import dataclass
@@ -24,9 +22,11 @@ from jaxtyping import Array, Bool, Float, Int
 
 from bayesfair._draws import Statistic
 from bayesfair.gibbs.capabilities import HasFairlets
-from bayesfair.gibbs.losses import ClusterMeans, cluster_means
+from bayesfair.gibbs.loss import ClusterMeans, cluster_means
+from bayesfair.gibbs.moves.blocked import log_ratio_of_means
 from bayesfair.gibbs.moves.matchings import draw_group, scaled
-from bayesfair.gibbs.states import CenteredState, Fairlets, computed_once
+from bayesfair.gibbs.moves.swaps import fits
+from bayesfair.gibbs.states import OpenState, computed_once
 
 SHARING_STEPS = 4  # iterations towards equal shares of all groups
 PAIRS = 4  # pairs of clusters per sweep
@@ -44,7 +44,7 @@ class Seats(NamedTuple):
 
 
 class Guide(NamedTuple):
-    """Laws of the rows to visit, from the data and the centres alone; rows are drawn by running sums of weights per group."""
+    """Laws of the rows to visit, from the data and the centres alone; of `border` and `near`, running sums over rows."""
 
     ends: Int[Array, "pairs 2"]  # pairs of clusters
     border: Float[Array, "pairs groups obs"]  # (p_ik p_il)^HEAT
@@ -78,7 +78,7 @@ class BorderVisits:
         """The move for a table of `n_obs` rows, with at most as many visits of a kind as rows."""
         return cls(min(cls.flips, n_obs), min(cls.trades, n_obs), min(cls.extras, n_obs))
 
-    def __call__(self, key, target: HasFairlets, state: CenteredState):
+    def __call__(self, key, target: HasFairlets, state: OpenState):
         kinds = [(flip, flips, self.flips), (trade, trades, self.trades)]
         if target.free_sizes:
             kinds.append((extra, extras, self.extras))
@@ -102,7 +102,7 @@ class BorderVisits:
         return after, {"border_rate": accepted.astype(target.x.dtype) / made}
 
 
-def seats_of(target: HasFairlets, state: CenteredState) -> Seats:
+def seats_of(target: HasFairlets, state: OpenState) -> Seats:
     """Seats of all rows."""
     members = state.fairlets.members
     places = jnp.arange(members.size, dtype=jnp.int32).reshape(members.shape)
@@ -113,9 +113,9 @@ def seats_of(target: HasFairlets, state: CenteredState) -> Seats:
 # Choose rows to visit
 
 
-def guide_of(uniforms, target: HasFairlets, state: CenteredState, seats: Seats) -> Guide:
-    """Guide to a sweep's visits; pairs of clusters are drawn by their overlap."""
-    group = jnp.asarray(target.slot_group)[seats.place[:-1] % len(target.slot_group)]
+def guide_of(uniforms, target: HasFairlets, state: OpenState, seats: Seats) -> Guide:
+    """The guide to a sweep's visits."""
+    group = group_of(target, seats, slice(-1))
     in_group = jnp.arange(target.lower.shape[1])[:, None] == group
     log_p = responsibilities(target, state, in_group)
     root = jnp.exp(0.5 * log_p)
@@ -129,7 +129,7 @@ def guide_of(uniforms, target: HasFairlets, state: CenteredState, seats: Seats) 
     return Guide(ends, border, near, log_law)
 
 
-def responsibilities(target: HasFairlets, state: CenteredState, in_group) -> Float[Array, "clusters obs"]:
+def responsibilities(target: HasFairlets, state: OpenState, in_group) -> Float[Array, "clusters obs"]:
     """log p_ik: softmax of -lambda d(x_i, m_k) + alpha_gk, with alpha such that all groups have nearly the same shares."""
     pull = -target.dispersion_of(state.lambdas) * target.loss.divergences(target.x[:-1], state.centers).T
     member = in_group.astype(pull.dtype)
@@ -145,10 +145,9 @@ def responsibilities(target: HasFairlets, state: CenteredState, in_group) -> Flo
 
 
 def people(uniforms, running) -> Int[Array, "pairs groups visits"]:
-    """A row of every group for each of the `uniforms` (pairs, visits).
+    """A row of every group for each of the `uniforms` (pairs, visits), by weights with these `running` sums.
 
-    Drawn by weights (pairs, groups, obs), given as `running` sums. Thresholds are above zero and at most the total, so
-    that no row of weight zero is drawn unless all weights are zero.
+    Thresholds are above zero and at most the total: no row of weight zero is drawn unless all weights are zero.
     """
     level = (1 - uniforms)[:, None] * running[..., -1:]
     found = jax.vmap(jax.vmap(jnp.searchsorted))(running, level)
@@ -202,7 +201,7 @@ def touched(seats: Seats, *fairlets):
 
 
 def group_of(target: HasFairlets, seats: Seats, who):
-    """The group of a row, from the slot that it fills."""
+    """The groups of rows, from the slots that they fill."""
     return jnp.asarray(target.slot_group)[seats.place[who] % len(target.slot_group)]
 
 
@@ -236,8 +235,7 @@ def trade(target: HasFairlets, seats: Seats, guide: Guide, choice) -> Candidate:
 def flip(target: HasFairlets, seats: Seats, guide: Guide, choice) -> Candidate:
     """The fairlet of a moves to the other end with b (groups,) aboard, and trades b for c (2, groups).
 
-    In detail: `which` in [0, 1) selects v among the other members of a's fairlet. b, of v's group, and v exchange
-    places; the fairlet changes cluster; c and b exchange places. The reverse move is given by a, b and v.
+    `which` in [0, 1) selects v among the other members of a's fairlet. The reverse move is given by a, b and v.
     """
     (a, b, c, ends, which), n_slots = choice, len(target.slot_group)
     fairlet, own = seats.place[a] // n_slots, seats.place[a] % n_slots
@@ -276,7 +274,7 @@ def extra(target: HasFairlets, seats: Seats, guide: Guide, choice) -> Candidate:
 # Accept or refuse
 
 
-def log_ratio(target: HasFairlets, state: CenteredState, seats: Seats, candidate: Candidate):
+def log_ratio(target: HasFairlets, state: OpenState, seats: Seats, candidate: Candidate):
     """(log acceptance ratio given the centres, -inf if impossible; the means of the clusters afterwards)."""
     size, here = len(candidate.fairlets), candidate.fairlets
     members = jnp.concatenate([seats.members[here], jnp.maximum(candidate.members, 0)])  # before, then after
@@ -288,13 +286,14 @@ def log_ratio(target: HasFairlets, state: CenteredState, seats: Seats, candidate
     change = jnp.where(candidate.first, energy[:size] - energy[size:], 0.0).sum()
     difference = _means(target, both, jnp.concatenate([-1 * candidate.first, candidate.first]))
     means = jax.tree.map(jnp.add, seats.means, difference)
-    normalizer, temperature = target.loss.augmentation.log_normalizer, state.lambdas.clustering
-    change += (normalizer(temperature, seats.means) - normalizer(temperature, means)).sum()
-    possible = candidate.possible & (means.count > 0).all() & _suits(target, fairlets, jnp.tile(candidate.first, 2))
+    change += log_ratio_of_means(target, seats.means, means, state.lambda_c)
+    possible = candidate.possible
+    if target.has_phantoms:
+        possible &= (fits(target, fairlets) | ~jnp.tile(candidate.first, 2)).all()
     return jnp.where(possible, change + candidate.log_proposal, -jnp.inf), means
 
 
-def decided(target: HasFairlets, state: CenteredState, seats: Seats, candidate: Candidate, log_uniform):
+def decided(target: HasFairlets, state: OpenState, seats: Seats, candidate: Candidate, log_uniform):
     """(the seats after accepting or refusing the candidate, whether it was accepted)."""
     change, means = log_ratio(target, state, seats, candidate)
     accepted = log_uniform < change
@@ -308,18 +307,9 @@ def decided(target: HasFairlets, state: CenteredState, seats: Seats, candidate: 
     return Seats(members, cluster, place, means), accepted
 
 
-def _means(target, state: CenteredState, times) -> ClusterMeans:
+def _means(target, state: OpenState, times) -> ClusterMeans:
     """Means of a few fairlets, each counted `times`; sums over so few are products with indicators."""
     units = target.units_of(state)
     counted = (jnp.arange(target.n_clusters)[:, None] == units.cluster) * times
     weight = counted * units.weight
     return ClusterMeans(counted.sum(1, dtype=jnp.int32), weight.sum(1), weight @ units.center)
-
-
-def _suits(target, fairlets: Fairlets, first):
-    """Do all fairlets hold allowed numbers of each group?"""
-    if not target.has_phantoms:
-        return True
-    slot_group = np.asarray(target.slot_group)
-    held = jnp.stack([fairlets.present[:, slot_group == group].sum(1) for group in np.unique(slot_group)], 1)
-    return (((held >= fairlets.lower) & (held <= fairlets.upper)).all(1) | ~first).all()

@@ -1,7 +1,4 @@
-"""Collapsed Gibbs reallocation, one unit at a time (paper, eq. 12; Rigon, Herring and Dunson 2023).
-
-Works for every loss: take a unit out, ask the loss for the cost of joining each cluster, draw, put it back.
-"""
+"""Collapsed Gibbs reallocation, one unit at a time, for every loss (paper, eq. 12; Rigon, Herring and Dunson 2023)."""
 
 from dataclasses import dataclass
 from itertools import accumulate
@@ -12,7 +9,7 @@ from jaxtyping import Array, Float
 
 from bayesfair._draws import Statistic
 from bayesfair.gibbs.capabilities import HasUnits
-from bayesfair.gibbs.losses import Units
+from bayesfair.gibbs.loss import Units
 from bayesfair.gibbs.states import OpenState, computed_once
 
 
@@ -46,14 +43,11 @@ def unit_law(target: HasUnits, stats, count, unit, old, inverse_temperature) -> 
 
 
 def draw_cluster(uniform, logits):
-    """A category by inverse CDF (last axis) from one uniform number in [0, 1); never one of mass zero.
-
-    The threshold is above zero and at most the running sum's last value, so that neither a uniform number of 0 nor
-    rounding reaches clusters without mass at either end.
-    """
+    """A category by inverse CDF (last axis) from one uniform number in [0, 1); never one of mass zero."""
     mass = jnp.exp(logits - logits.max(-1, keepdims=True))
     # This running sum fuses with the comparison; cumsum over a short axis takes six times as long.
     running = list(accumulate(mass[..., k] for k in range(mass.shape[-1])))
+    # Above zero and at most the last sum: neither 0 nor rounding reaches a category without mass at either end.
     threshold = jnp.maximum(uniform * running[-1], jnp.finfo(mass.dtype).tiny)
     return sum((below < threshold for below in running[:-1]), jnp.zeros(uniform.shape, jnp.int32))
 

@@ -1,8 +1,4 @@
-"""Blocked reallocation for losses without conjugate centres: an independence sampler within every block.
-
-A block is taken out, every unit in it is proposed from its conditional given the units that stayed, and the block is
-accepted with the exact ratio.
-"""
+"""Blocked reallocation for losses without conjugate centres: an independence sampler within every block."""
 
 from dataclasses import dataclass
 
@@ -10,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from bayesfair.gibbs.capabilities import HasUnits
-from bayesfair.gibbs.losses import Units
+from bayesfair.gibbs.loss import Units
 from bayesfair.gibbs.moves.blocked import BlockedReallocation, poor_blocks
 from bayesfair.gibbs.moves.collapsed import conditional, draw_cluster, share_moved
 from bayesfair.gibbs.states import OpenState, computed_once
@@ -18,7 +14,7 @@ from bayesfair.gibbs.states import OpenState, computed_once
 
 @dataclass(frozen=True)
 class IndependentBlocks:
-    """Blocks of units in turn, each proposed given the units outside it."""
+    """Blocks of units in turn: each is proposed given the units outside it, and accepted with the exact ratio."""
 
     block_size: int = 16
 
@@ -44,7 +40,7 @@ def take_out(target: HasUnits, stats, units: Units, block):
 
 
 def put_in(target: HasUnits, stats, units: Units, block, cluster):
-    """Statistics after putting the units of `block` into the given clusters, and the increase of the loss."""
+    """(statistics with the units of `block` in these clusters, the increase of the loss)."""
 
     def step(carry, inputs):
         stats, gain = carry

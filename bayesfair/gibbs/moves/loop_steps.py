@@ -1,16 +1,13 @@
 """Algorithm 1 of the paper, step by step: the weighted rectangular loop on the binary matrices of a decomposition.
 
-The matrix of a group has a row for every fairlet and a column for every member. Here an empty slot is a column too, so
-that every column sums to one and every row to the fairlet's slots of the group; `fits` refuses a swap that leaves a
-fairlet too small or too large. A step draws a cell (i1, j1). If it holds a one, j2 is among the zeros of row i1, and i2
-is the row that holds j2. If it holds a zero, i2 is the row that holds j1, and j2 is among the zeros of row i2. Either
-way another row than j1's holds j2, and the four cells are a checkerboard if i1 is one of these two rows. With m
-fairlets that is two steps in m: the published loop is slow because all other steps propose nothing. A checkerboard is
-swapped with the published probability w' / (w + w').
+The matrix of a group has a row for every fairlet and a column for every member or empty slot, so that every column sums
+to one; `fits` refuses a swap that leaves a fairlet too small or too large. A step draws a cell (i1, j1). If it holds a
+one, j2 is among the zeros of row i1, and i2 is the row that holds j2. If it holds a zero, i2 is the row that holds j1,
+and j2 is among the zeros of row i2. Either way another row than j1's holds j2, and the four cells are a checkerboard if
+i1 is one of these two rows. With m fairlets that is two steps in m; all others propose nothing.
 
-A pair of columns is drawn by position, so the proposal is symmetric (`bayesfair.fairlets.rectangular_loop` has the
-proof for any margins). The ratio w' / w is that of the target: under "joint" it includes the change of the clustering
-loss, which the printed weights exp(-lambda_f l_ij) omit.
+The proposal is symmetric (`bayesfair.fairlets.rectangular_loop` has the proof). The ratio w' / w is that of the target:
+under "joint" it includes the change of the clustering loss, which the printed weights exp(-lambda_f l_ij) omit.
 """
 
 from dataclasses import dataclass
@@ -23,7 +20,7 @@ from jaxtyping import Array, Bool, Float
 from bayesfair.gibbs.capabilities import HasFairlets
 from bayesfair.gibbs.moves.matchings import scaled
 from bayesfair.gibbs.moves.swaps import Swaps
-from bayesfair.gibbs.moves.swaps_in_turn import Pair, swap_pair
+from bayesfair.gibbs.moves.swaps_in_turn import Pair, swap_in_turn
 from bayesfair.gibbs.states import OpenState
 
 CHOICES = 5  # uniform numbers to choose a step; one more decides
@@ -41,26 +38,14 @@ class LoopSteps:
         uniforms = jax.random.uniform(key, (self.steps, CHOICES + 1), target.x.dtype)
         board, pairs = rectangles(target, uniforms[:, :CHOICES])
         where = jnp.nonzero(board, size=self.steps)[0]  # all other steps do nothing
-        stats = target.loss.start(target.units_of(state), target.n_clusters)
-
-        def step(t, carry):
-            stats, fairlets, *counts = carry
-            pair = jax.tree.map(lambda part: part[where[t]], pairs)
-            uniform = uniforms[where[t], -1]
-            now = state._replace(fairlets=fairlets)
-            stats, fairlets, told = swap_pair(target, stats, now, pair, lambda log: jnp.log(uniform) < log_chance(log))
-            return stats, fairlets, *(count + one for count, one in zip(counts, told))
-
-        _, fairlets, accepted, possible = jax.lax.fori_loop(0, board.sum(), step, (stats, state.fairlets, 0, 0))
-        rate = accepted.astype(target.x.dtype) / jnp.maximum(possible, 1)
-        return state._replace(fairlets=fairlets), {"swap_rate": rate}
+        pairs = jax.tree.map(lambda part: part[where], pairs)
+        takes = lambda t, log: jnp.log(uniforms[where[t], -1]) < log_chance(log)  # noqa: E731
+        fairlets, share = swap_in_turn(target, state, pairs, board.sum(), takes)
+        return state._replace(fairlets=fairlets), {"swap_rate": share}
 
 
 def rectangles(target: HasFairlets, uniforms: Float[Array, "steps 5"]) -> tuple[Bool[Array, " steps"], Pair]:
-    """(is it a checkerboard?, the two holders of columns) for steps with i1, j1 and j2 from uniform numbers.
-
-    Column j1 belongs to any slot whose member may change fairlet; j2 to any slot of its group in another fairlet.
-    """
+    """(is it a checkerboard?, the two holders of columns) for steps with i1, j1 and j2 from uniform numbers."""
     n_fairlets, groups = target.n_fairlets, target.slot_group
     first, width = np.array([(groups.index(group), groups.count(group)) for group in groups]).T
     row, one, other = (scaled(uniforms[:, at], n) for at, n in ((0, n_fairlets), (1, n_fairlets), (2, n_fairlets - 1)))

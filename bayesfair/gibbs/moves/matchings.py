@@ -1,12 +1,8 @@
 """Pairings for swaps: matchings drawn without looking at the state, so that swaps stay symmetric.
 
-Two families. *Random*: the reflection i <-> c - i (mod m) with c uniform pairs any two fairlets with probability 1/m
-and needs neither a sort nor memory. *Near*: a pool of matchings of a k-nearest-neighbour graph, made once: of the
-anchors (anchored form, one per fairlet), or of the rows within each group (hub form, as fairlets have no place of their
-own). Random matchings travel far, near ones are accepted often.
-
-All rounds draw from one call of the generator: a call takes a quarter of a second to compile, and seven calls would be
-half of a round.
+*Random* ones travel far: the reflection i <-> c - i (mod m) with c uniform pairs any two fairlets with probability 1/m.
+*Near* ones are accepted often: a pool of matchings of a k-nearest-neighbour graph, of the anchors (anchored form), or
+of the rows within each group (hub form, as fairlets have no place of their own).
 """
 
 from typing import NamedTuple
@@ -42,6 +38,7 @@ def draw_chances(key, target: HasFairlets, rounds: int):
     """Chances for `rounds` rounds, stacked."""
     n_fairlets, scalars = target.n_fairlets, len(Chances._fields) - 3
     n_points = target.matchings.shape[1] if target.anchor is None else 0
+    # One call of the generator: each takes a quarter of a second to compile.
     drawn = jax.random.uniform(key, (rounds, scalars + 2 * n_fairlets + n_points), target.x.dtype)
     few, slot, pair, priority = jnp.split(drawn, np.cumsum([scalars, n_fairlets, n_fairlets]), axis=1)
     return Chances(*few.T, slot, pair, priority)
@@ -87,9 +84,8 @@ def draw_group(uniform, target: HasFairlets) -> Int[Array, "..."]:
 def draw_slots(uniform: Float[Array, " fairlets"], target: HasFairlets, group) -> Int[Array, " fairlets"]:
     """A slot of `group` for every fairlet, uniform over the slots that it may fill.
 
-    With fixed capacities these are its members' slots in every state, and further slots stay empty: two fairlets of
-    capacities a and b offer with probability 1 / (a b) before and after a swap. A fairlet that may hold none offers its
-    empty slot, which `fits` refuses.
+    So two fairlets of capacities a and b offer with probability 1 / (a b) before and after a swap. A fairlet that may
+    hold none offers its empty slot, which `fits` refuses.
     """
     capacity, start = target.upper[:, group], jnp.argmax(jnp.asarray(target.slot_group) == group)
     offset = jnp.floor(uniform * capacity).astype(jnp.int32)
@@ -99,20 +95,16 @@ def draw_slots(uniform: Float[Array, " fairlets"], target: HasFairlets, group) -
 def phantom_slots(target: HasFairlets, group, fairlets: Fairlets, otherwise) -> Int[Array, " fairlets"]:
     """The fairlet's empty slot of `group`, or else the slot in `otherwise`; for free sizes only.
 
-    Offering the empty slot to a full partner moves an extra member across. In reverse the partner has the empty slot
-    and this fairlet is full. Both offer with the same probability, as free capacities are the same in all fairlets and
-    leave each at most one empty slot.
+    A full partner's member moves here. Symmetric, as free capacities leave each fairlet at most one empty slot.
     """
     empty = ~fairlets.present & (jnp.asarray(target.slot_group) == group)
     return jnp.where(empty.any(1), jnp.argmax(empty, 1), otherwise)
 
 
 def near_pairing(priority, target: HasFairlets, fairlets: Fairlets, mate) -> Pairing:
-    """Fairlets paired through matched rows (hub form), each pair of fairlets by its best pair of rows.
+    """Fairlets paired through matched rows (hub form): two meet if each offers the other's mate.
 
-    Every matched pair of rows draws one priority. A fairlet offers its member of highest priority, and two fairlets
-    meet if each offers the other's mate. A swap exchanges two members that share a priority, so the same pairing
-    results afterwards: the proposal is symmetric.
+    A fairlet offers its member of highest priority. Mates share theirs, so a swap does not change the pairing.
     """
     members = fairlets.members
     n_obs, own = target.n_obs, jnp.arange(target.n_fairlets)
@@ -130,23 +122,19 @@ def near_pairing(priority, target: HasFairlets, fairlets: Fairlets, mate) -> Pai
 
 def neighbour_matchings(points, group, rng: np.random.Generator) -> Int[np.ndarray, "pool points"]:
     """A pool of matchings of near neighbours among `points` (n, d), within each value of `group` (n,)."""
+    from sklearn.neighbors import NearestNeighbors
+
     n_points = len(points)
     size = int(np.clip(POOL_ENTRIES // n_points, 4, 64))
     pool = np.tile(np.arange(n_points, dtype=np.int32), (size, 1))
     for value in np.unique(group):
         rows = np.flatnonzero(group == value)
         if len(rows) > 1:
-            neighbours = _nearest(points[rows])
+            index = NearestNeighbors(n_neighbors=min(NEIGHBOURS, len(rows) - 1)).fit(points[rows])
+            neighbours = index.kneighbors(return_distance=False)
             for matching in pool:
                 matching[rows] = rows[_random_matching(neighbours, rng)]
     return pool
-
-
-def _nearest(points) -> Int[np.ndarray, "points neighbours"]:
-    from sklearn.neighbors import NearestNeighbors
-
-    index = NearestNeighbors(n_neighbors=min(NEIGHBOURS, len(points) - 1)).fit(points)
-    return index.kneighbors(return_distance=False)
 
 
 def _random_matching(neighbours, rng, rounds=8) -> Int[np.ndarray, " points"]:

@@ -5,16 +5,15 @@ With conjugate centres m (`blocked.py`) and theta = (m, lambda), the augmented l
     pi(z, theta) = p(z, lambda) prod_k exp(-lambda_c W_k d(ubar_k, m_k)) mu(m_k) / g_k.
 
 A jump draws m | z, finds the mode nearest to m, chooses another one, and maps theta to the same place of that mode:
-theta' = T(theta), in which every centre keeps its deviation from the mode's centre in units of the mode's spread. Then
-theta moves from here to there in small steps, and after each step the labels follow by moves that leave pi(. | theta_t)
-invariant. The work
+theta' = T(theta), in units of the modes' spreads. Then theta moves from here to there in small steps, and after each
+step the labels follow by moves that leave pi(. | theta_t) invariant. The work
 
     w = sum_t log pi(z_{t-1}, theta_t) - log pi(z_{t-1}, theta_{t-1})
 
 decides (`by_path`): the end is accepted with probability min(1, exp(w) |dT|) (Nilmeier, Crooks, Minh and Chodera 2011;
-Neal 1996 for a path that returns). The law of the path backwards must be that of the path forwards in reversed time, so
-the second half of the path mirrors the first, with the adjoints of its moves. And T must lead back: a jump is refused
-if its end is not nearest to the chosen mode, with its clusters paired as before.
+Neal 1996 for a path that returns). The path backwards must have the law of the path forwards in reversed time, so its
+second half mirrors the first, with the adjoints of its moves. And T must lead back: a jump is refused if its end is not
+nearest to the chosen mode, with its clusters paired as before.
 
 If units choose their clusters independently given theta, apart from prod g_k, no path is needed (`in_one_step`): new
 labels are drawn from softmax_k(-lambda_c w_i d(u_i, m'_k)) at once, and
@@ -34,7 +33,7 @@ from jaxtyping import Array, Float, Int
 
 from bayesfair._draws import Statistic
 from bayesfair.gibbs.capabilities import HasUnits
-from bayesfair.gibbs.losses import BregmanLoss, ClusterMeans, Units, cluster_means
+from bayesfair.gibbs.loss import BregmanLoss, Units, cluster_means
 from bayesfair.gibbs.moves.collapsed import draw_cluster
 from bayesfair.gibbs.states import computed_once
 from bayesfair.gibbs.sweep import adjoint, in_turn
@@ -103,8 +102,7 @@ def nearest_mode(modes: Modes, coordinates):
     """(the mode nearest to these centres in units of its spread, the centre matching each of its clusters (clusters,))."""
 
     def one(center, spread):
-        apart = jnp.square((coordinates[:, None] - center) / spread).sum(-1)
-        return paired(apart)
+        return paired(jnp.square((coordinates[:, None] - center) / spread).sum(-1))
 
     distance, number = jax.vmap(one)(modes.center, modes.spread)
     nearest = jnp.argmin(distance)
@@ -112,10 +110,7 @@ def nearest_mode(modes: Modes, coordinates):
 
 
 def paired(apart: Float[Array, "rows columns"]):
-    """Pair rows with columns, the nearest first: (the sum of their distances, the row of each column).
-
-    Like an optimal assignment it depends on the distances alone, and it is one if clusters are far apart.
-    """
+    """Pair rows with columns, the nearest first: (the sum of their distances, the row of each column)."""
     n = apart.shape[0]
 
     def one(_, carry):
@@ -185,17 +180,17 @@ def by_path(key, target: HasUnits, state, here: Place, there: Place, length):
 
     def pushed(t, state, total):
         """Add the work of step t, which does not change the labels."""
-        before, after, known = place(t - 1), place(t), known_of(target, state)
-        return total + computed_once(log_path_density(target, state, known, before, after))
+        return total + computed_once(log_path_density(target, state, place(t - 1), place(t)))
 
     def along(moves):
         def step(t, carry):
             state, total = carry
             total = pushed(t, state, total)
             now = place(t)
-            now_state = at_dispersion(target, state, now.dispersion).given(target.loss.centers_at(now.coordinates))
-            followed, _ = in_turn(jax.random.fold_in(key, t), target, now_state, moves)
-            return followed.alone(), total
+            given = at_dispersion(target, state, now.dispersion)
+            given = given._replace(centers=target.loss.centers_at(now.coordinates))
+            followed, _ = in_turn(jax.random.fold_in(key, t), target, given, moves)
+            return followed._replace(centers=None), total
 
         return step
 
@@ -211,17 +206,6 @@ def by_path(key, target: HasUnits, state, here: Place, there: Place, length):
     return at_dispersion(target, state, there.dispersion), total
 
 
-class Known(NamedTuple):
-    """The parts of a labelling that a path's density reads: the clusters' means, and the loss that lambda multiplies."""
-
-    means: ClusterMeans
-    loss: Float[Array, ""]
-
-
-def known_of(target: HasUnits, state) -> Known:
-    return Known(cluster_means(target.units_of(state), target.n_clusters), target.total_loss(target.losses(state)))
-
-
 def at_dispersion(target: HasUnits, state, dispersion):
     """The state at another lambda, if lambda is sampled."""
     if target.prior is None:
@@ -229,19 +213,19 @@ def at_dispersion(target: HasUnits, state, dispersion):
     return state._replace(lambdas=target.with_dispersion(state.lambdas, dispersion))
 
 
-def log_path_density(target: HasUnits, state, known: Known, before: Place, after: Place):
+def log_path_density(target: HasUnits, state, before: Place, after: Place):
     """log pi(z, after) - log pi(z, before) for the labels of `state`, from differences that are safe in float32."""
-    loss = target.loss
+    loss, means = target.loss, cluster_means(target.units_of(state), target.n_clusters)
 
     def terms(place):
         lambda_c = at_dispersion(target, state, place.dispersion).lambda_c
-        pull = loss.divergence(known.means.mean, loss.centers_at(place.coordinates))
-        log_normalizer = loss.augmentation.log_normalizer(lambda_c, known.means)
-        return -lambda_c * known.means.mass * pull - log_normalizer, loss.log_measure(place.coordinates)
+        pull = loss.divergence(means.mean, loss.centers_at(place.coordinates))
+        log_normalizer = loss.augmentation.log_normalizer(lambda_c, means)
+        return -lambda_c * means.mass * pull - log_normalizer, loss.log_measure(place.coordinates)
 
     (clusters, measure), (old_clusters, old_measure) = terms(after), terms(before)
     change = (clusters - old_clusters).sum() + measure - old_measure
-    return change + log_prior_ratio(target, known.loss, before, after)
+    return change + log_prior_ratio(target, target.total_loss(target.losses(state)), before, after)
 
 
 def log_prior_ratio(target: HasUnits, loss, before: Place, after: Place):

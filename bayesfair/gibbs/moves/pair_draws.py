@@ -5,16 +5,12 @@ two clusters a and b, each of their members is in a with log odds r_i = lambda w
 independently apart from the constraint on the groups' counts and g. A draw has two steps:
 
 * how many rows of each group are in a: their laws are Poisson-binomial (`poisson_binomial.py`), restricted to the
-  counts for which a and b are balanced, times 1 / (g_a g_b). Counts are drawn along lines, as many as there are groups
-  and some more;
+  counts for which a and b are balanced, times 1 / (g_a g_b). Counts are drawn along lines;
 * which rows of each group these are, given their number.
 
-If g reads more than counts (unequal weights, losses whose g reads means) the draw is a proposal, and each pair of
-clusters accepts or refuses it.
-
-The rows near the border of two clusters are dealt into blocks. Blocks are drawn one after the other while all other
-rows stay; small groups are one block each. The choice of these rows depends on their margins r alone, never on the
-labels: exchanging labels within a pair of clusters changes neither its rows nor their margins.
+If g reads more than counts, the draw is a proposal, and each pair of clusters accepts or refuses it. Rows near the
+border of two clusters are dealt into blocks, which are drawn one after the other while all other rows stay. The choice
+of these rows depends on their margins r alone: exchanging labels within a pair changes neither its rows nor margins.
 """
 
 from dataclasses import dataclass
@@ -27,12 +23,11 @@ from jaxtyping import Array, Bool, Float, Int
 from bayesfair._arrays import power_of_two
 from bayesfair._draws import Statistic
 from bayesfair.fairness.balanced import is_exact
-from bayesfair.gibbs import poisson_binomial
 from bayesfair.gibbs.capabilities import HasLabels
-from bayesfair.gibbs.labellings import CenteredLabelling
-from bayesfair.gibbs.losses import ClusterMeans, Units, cluster_means
+from bayesfair.gibbs.labellings import Labelling
+from bayesfair.gibbs.loss import ClusterMeans, Units, cluster_means
 from bayesfair.gibbs.parts_of_rows import map_rows
-from bayesfair.gibbs.poisson_binomial import by_inverse
+from bayesfair.gibbs.poisson_binomial import by_inverse, count_tree, drawn_trials, log_count_law, tilted_to
 from bayesfair.gibbs.states import computed_once
 
 BLOCK = 256  # rows of a group in a pair of clusters that are drawn at once
@@ -44,17 +39,13 @@ SORT_BITS = 32
 
 
 class Ordered(NamedTuple):
-    """The rows of every pair of clusters, sorted by pair, group and margin.
-
-    row, margin: of every place; margin is the log odds of the pair's first cluster. first: the place of each group's
-    first row. near: how many ranks precede the border, and how many are near it.
-    """
+    """The rows of every pair of clusters, sorted by pair, group and margin."""
 
     row: Int[Array, " obs"]
-    margin: Float[Array, " obs"]
+    margin: Float[Array, " obs"]  # log odds of the pair's first cluster
     pairs: Int[Array, "pairs 2"]
-    first: Int[Array, "pairs groups"]
-    near: Int[Array, "2 pairs groups"]
+    first: Int[Array, "pairs groups"]  # the place of each group's first row
+    near: Int[Array, "2 pairs groups"]  # how many ranks precede the border, and how many are near it
 
     @property
     def block_size(self) -> int:
@@ -74,6 +65,15 @@ class Block(NamedTuple):
     in_a: Bool[Array, "pairs groups rows"]  # is it in the first of its pair's clusters?
     margin: Float[Array, "pairs groups rows"]
 
+    @property
+    def size(self) -> Int[Array, "pairs groups"]:
+        return self.there.sum(-1, dtype=jnp.int32)
+
+    @property
+    def held(self) -> Int[Array, "pairs groups"]:
+        """How many are in the first of the clusters."""
+        return self.in_a.sum(-1, dtype=jnp.int32)
+
 
 class Filled(NamedTuple):
     """Labels and the statistics of their clusters; `means`: None if nothing reads them."""
@@ -91,7 +91,7 @@ class PairDraws:
 
     statistics = {"pair_rate": Statistic("figure")}  # noqa: RUF012
 
-    def __call__(self, key, target: HasLabels, state: CenteredLabelling):
+    def __call__(self, key, target: HasLabels, state: Labelling):
         def once(i, label):
             return drawn(jax.random.fold_in(key, i), target, state._replace(label=label))
 
@@ -100,7 +100,7 @@ class PairDraws:
         return state._replace(label=label), {"pair_rate": moved}
 
 
-def drawn(key, target: HasLabels, state: CenteredLabelling) -> Int[Array, " obs"]:
+def drawn(key, target: HasLabels, state: Labelling) -> Int[Array, " obs"]:
     """Labels after a draw of all pairs of a random matching."""
     key_here, key_blocks = jax.random.split(key)
     uniforms = jax.random.uniform(key_here, (target.n_clusters + 3,))
@@ -121,23 +121,22 @@ def random_pairs(uniforms: Float[Array, " clusters"]) -> Int[Array, "pairs 2"]:
     return jnp.argsort(uniforms)[: len(uniforms) // 2 * 2].reshape(-1, 2).astype(jnp.int32)
 
 
-def filled(target: HasLabels, state: CenteredLabelling) -> Filled:
+def filled(target: HasLabels, state: Labelling) -> Filled:
     means = None
     if reads_who_moves(target):
         means = cluster_means(Units(target.x, target.weights, state.label), target.n_clusters)
     return Filled(state.label, target.counts(state.label), means)
 
 
-def drawn_block(key, target: HasLabels, state: CenteredLabelling, ordered: Ordered, number, now: Filled) -> Filled:
+def drawn_block(key, target: HasLabels, state: Labelling, ordered: Ordered, number, now: Filled) -> Filled:
     """Draw the block of this number for each group in each pair."""
     key_counts, key_labels, key_accept = jax.random.split(key, 3)
     block = block_of(ordered, number, now.label)
-    held, size = (part.sum(-1, dtype=jnp.int32) for part in (block.in_a, block.there))
-    tilt = poisson_binomial.tilted_to(block.margin, block.there, held)
-    tree = computed_once(poisson_binomial.count_tree(block.margin + tilt[..., None], block.there))
-    log_laws = poisson_binomial.log_count_law(tree, tilt)
-    count = counts_along(key_counts, target, state, ordered.pairs, now.counts, size, held, log_laws)
-    trials = poisson_binomial.drawn_trials(key_labels, tree, count)
+    tilt = tilted_to(block.margin, block.there, block.held)
+    tree = computed_once(count_tree(block.margin + tilt[..., None], block.there))
+    counts = now.counts[ordered.pairs]
+    count = counts_along(key_counts, target, state, counts, block, log_count_law(tree, tilt))
+    trials = drawn_trials(key_labels, tree, count)
     # If the odds are too extreme for floating point, the tables are empty and the rows stay.
     told = ((trials == 0) | (trials == 1) & block.there).all((1, 2)) & (trials.sum(-1) == count).all(1)
     in_a = jnp.where(told[:, None, None], trials == 1, block.in_a)
@@ -170,23 +169,23 @@ def with_block(target: HasLabels, now: Filled, pairs, block: Block, in_a) -> Fil
 # Blocks
 
 
-def in_order(target: HasLabels, state: CenteredLabelling, pairs, reach) -> Ordered:
+def in_order(target: HasLabels, state: Labelling, pairs, reach) -> Ordered:
     """All rows sorted by pair, group and margin; rows within `reach` of the border are near it."""
     n_groups, n_pairs = target.n_groups, len(pairs)
     n_segments = n_pairs * n_groups + 1  # the last one holds rows in no pair
     pair_of = (
         jnp.full(target.n_clusters, n_pairs, jnp.int32).at[pairs].set(jnp.arange(n_pairs, dtype=jnp.int32)[:, None])
     )
-    rows = {"x": target.x, "label": state.label, "group": target.group}
-    rows |= {} if target.weight is None else {"weight": target.weight}
 
     def of(rows, number):
-        pair = pair_of[rows["label"]]
-        margin = state.lambdas * margins(target, rows["x"], pair, pairs, state.centers)
-        margin = (rows["weight"] * margin if "weight" in rows else margin).astype(target.x.dtype)
-        segment = jnp.minimum(pair * n_groups + rows["group"], n_segments - 1)
+        x, label, group, weight = rows
+        pair = pair_of[label]
+        margin = state.lambdas * margins(target, x, pair, pairs, state.centers)
+        margin = (margin if weight is None else weight * margin).astype(target.x.dtype)
+        segment = jnp.minimum(pair * n_groups + group, n_segments - 1)
         return sort_key(segment, margin, n_segments), number, margin
 
+    rows = target.x, state.label, target.group, target.weight
     key, row, margin = computed_once(map_rows(of, rows))
     # One key of 32 bits for segment and margin: four times as fast as two.
     key, row = jax.lax.sort((key, row), num_keys=1, is_stable=True)
@@ -204,10 +203,7 @@ def margins(target: HasLabels, x, pair, pairs, centers):
 
 
 def sort_key(segment, margin, n_kinds):
-    """A key that sorts by segment, then margin: exact for segments, by leading bits for margins.
-
-    Margins that agree in these bits keep their order. `n_kinds`: of segments.
-    """
+    """A key that sorts by segment (of `n_kinds`), then by the leading bits of the margin."""
     bits = bits_of(n_kinds)
     raw = jax.lax.bitcast_convert_type(margin.astype(jnp.float32), jnp.int32)
     ascending = jnp.where(raw < 0, ~raw, raw ^ jnp.int32(-(2**31))).astype(jnp.uint32)
@@ -221,8 +217,8 @@ def bits_of(n_kinds):
 def near_the_border(target: HasLabels, margin, first, size, reach) -> Int[Array, "2 pairs groups"]:
     """Of each group of each pair, the first rank that is near the border of the two clusters, and how many are.
 
-    Where clusters hold every group in the same proportion they meet at one quantile of all groups: where the margins there,
-    times the sizes, add up to zero. Where they need not, they meet anywhere between that and margin zero.
+    Clusters with every group in the same proportion meet at the quantile of all groups where margins, times sizes, add
+    up to zero. Others meet anywhere between that and margin zero.
     """
     share = (jnp.arange(QUANTILES) + 0.5) / QUANTILES
     place = first[..., None] + (share * size[..., None]).astype(jnp.int32)
@@ -269,14 +265,14 @@ def block_of(ordered: Ordered, number, label) -> Block:
 # Counts
 
 
-def counts_along(key, target: HasLabels, state, pairs, counts, size, held, log_laws) -> Int[Array, "pairs groups"]:
+def counts_along(key, target: HasLabels, state, counts, block: Block, log_laws) -> Int[Array, "pairs groups"]:
     """Number of rows of each group in the block that are in a, after draws along random lines.
 
-    `size` (pairs, groups): rows in the block; `held`: of them in a now; `log_laws` (pairs, groups, counts): by their
-    margins.
+    `counts` (pairs, 2, groups): of the clusters; `log_laws` (pairs, groups, numbers): of the block by its margins.
     """
-    stay = counts[pairs] - jnp.stack([held, size - held], 1)  # members outside the block
-    members = counts[pairs].sum(1)
+    size, held = block.size, block.held
+    stay = counts - jnp.stack([held, size - held], 1)  # members outside the block
+    members = counts.sum(1)
     n_places = min(2 * log_laws.shape[-1] - 1, PLACES)
     n_lines, (n_pairs, n_groups) = target.n_groups + MORE_LINES, members.shape
     uniforms = jax.random.uniform(key, (n_lines, n_pairs, 5 + n_groups), log_laws.dtype)
@@ -305,8 +301,8 @@ def directions(uniforms: Float[Array, "pairs 3"], members) -> Float[Array, "pair
 def line(held, direction, cell, begin, n_places) -> Int[Array, "pairs places groups"]:
     """Counts along a line through `held` (pairs, groups): floor(held + cell + t direction), for t from `begin` (pairs,) on.
 
-    `cell` is uniform in the unit cube, so that held + cell has the law of the counts, spread out. The steps t keep
-    volumes, and `begin` is uniform among the starts that include t = 0. So drawing a place by its law is a Gibbs step.
+    `cell` is uniform in the unit cube, and `begin` among the starts that include t = 0; steps t keep volumes. So drawing
+    a place by its law is a Gibbs step.
     """
     steps = begin[:, None] + jnp.arange(n_places)
     return held[:, None] + jnp.floor(cell[:, None] + steps[..., None] * direction[:, None]).astype(jnp.int32)

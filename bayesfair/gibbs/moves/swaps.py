@@ -1,10 +1,8 @@
 """Swaps of two same-group rows between two fairlets, all pairs of a matching at once.
 
-A pairing gives every fairlet a partner and the slot it offers. It is drawn without looking at gains, from a law that is
-the same before and after the swap, so the proposal is symmetric. Given cluster centres m (the augmentation of
-`blocked.py`) the log ratio is a sum of one term per fairlet, and the pairs decide independently.
-
-Sources: the rectangular loop of G. Wang (2020) with the weights of Chakraborty, Bhattacharya and Pati (arXiv
+A pairing is drawn from a law that is the same before and after the swap, so the proposal is symmetric. Given cluster
+centres m (the augmentation of `blocked.py`) the log ratio is a sum of one term per fairlet, and pairs decide
+independently. The rectangular loop of G. Wang (2020) with the weights of Chakraborty, Bhattacharya and Pati (arXiv
 2305.17557) is one such swap at a time.
 """
 
@@ -13,6 +11,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from bayesfair._draws import Statistic
@@ -23,11 +22,7 @@ from bayesfair.gibbs.states import Fairlets, computed_once
 
 @dataclass(frozen=True)
 class Swaps:
-    """Rounds of swaps in parallel; none if `rounds` is 0.
-
-    They use `target.swap_energies`: the law of B given C and the centres m, inside `GivenCenters`; or the law of B
-    alone, for targets whose fairlets do not depend on the clusters. Rounds need a target with fairlets (`HasFairlets`).
-    """
+    """Rounds of swaps in parallel by `target.swap_energies`, for a target with fairlets (`HasFairlets`); none if 0."""
 
     rounds: int = 1
 
@@ -82,7 +77,7 @@ def propose(target: HasFairlets, state, pairing: Pairing, energies) -> Proposal:
     swapped = target.replace_slot(state.fairlets, pairing.slot, incoming)
     change = energy - energies(state._replace(fairlets=swapped))
     if target.has_phantoms:
-        change = jnp.where(fits(target, swapped, pairing.slot), change, -jnp.inf)
+        change = jnp.where(fits(target, swapped), change, -jnp.inf)
     change = computed_once(change)
     # a + b == b + a exactly, so both ends of a pair see the same ratio and decide alike.
     log_ratio = change + change[pairing.partner]
@@ -90,12 +85,11 @@ def propose(target: HasFairlets, state, pairing: Pairing, energies) -> Proposal:
     return Proposal(swapped, jnp.where(moves, log_ratio, 0.0), moves)
 
 
-def fits(target: HasFairlets, fairlets: Fairlets, slot) -> Bool[Array, " fairlets"]:
-    """Does each fairlet hold an allowed number of the group of its `slot`?"""
-    own = jnp.arange(fairlets.members.shape[0])
-    group = jnp.asarray(target.slot_group)[slot]
-    held = (fairlets.present & (jnp.asarray(target.slot_group) == group[:, None])).sum(1)
-    return (held >= fairlets.lower[own, group]) & (held <= fairlets.upper[own, group])
+def fits(target: HasFairlets, fairlets: Fairlets) -> Bool[Array, " fairlets"]:
+    """Does each fairlet hold an allowed number of every group?"""
+    slot_group = np.asarray(target.slot_group)
+    held = jnp.stack([fairlets.present[:, slot_group == group].sum(1) for group in np.unique(slot_group)], 1)
+    return ((held >= fairlets.lower) & (held <= fairlets.upper)).all(1)
 
 
 def accept(uniform, pairing: Pairing, proposal: Proposal) -> Bool[Array, " fairlets"]:

@@ -1,9 +1,6 @@
-"""One swap after the other, each with the exact ratio: the rectangular loop on a decomposition, for any loss.
+"""One swap after the other, each with the exact ratio, for any loss.
 
-With one fairlet per row, the weighted rectangular loop (DESIGN 2.1, Algorithm 1 of the paper) is a swap of two
-same-group rows between two fairlets. Its ratio here is that of the joint target: it includes the change in the
-clustering loss, which the weights exp(-lambda_f l_ij) alone omit. It is needed if fairlets are not independent given
-the centres (k-dissimilarities, your own losses), and mixes better than parallel swaps with few fairlets.
+Needed if fairlets are not independent given the centres (k-dissimilarities, your own losses).
 """
 
 from dataclasses import dataclass
@@ -30,10 +27,10 @@ class SwapsInTurn:
 
 
 class Pair(NamedTuple):
-    """Two fairlets and the slot each offers."""
+    """Two fairlets and the slot each offers; or many pairs, stacked."""
 
-    fairlets: Int[Array, "2"]
-    slots: Int[Array, "2"]
+    fairlets: Int[Array, "*pairs 2"]
+    slots: Int[Array, "*pairs 2"]
 
 
 def clustering_gain(target: HasFairlets, rest, pair: Pair, units):
@@ -47,10 +44,7 @@ def clustering_gain(target: HasFairlets, rest, pair: Pair, units):
 
 
 def log_swap_ratio(target: HasFairlets, rest, state: OpenState, pair: Pair):
-    """(log ratio, fairlets after the swap) of one pair; `rest` are the loss's statistics without the two fairlets.
-
-    `state` holds just the two fairlets.
-    """
+    """(log ratio, fairlets after the swap) of the pair in `state`; `rest`: the loss's statistics without the two."""
     temperature = state.lambdas.clustering
     proposal = propose(target, state, Pairing(jnp.array([1, 0]), pair.slots), target.fairlet_energies)
     log_ratio = jnp.where(proposal.moves[0], proposal.log_ratio[0], -jnp.inf)
@@ -62,27 +56,26 @@ def log_swap_ratio(target: HasFairlets, rest, state: OpenState, pair: Pair):
 
 
 def swap_pairs(chances: Chances, target: HasFairlets, state: OpenState, pairing: Pairing):
-    """The fairlets after visiting every pair of the matching in turn, and the share of possible swaps accepted."""
-    n_fairlets = state.cluster.shape[0]
-    own = jnp.arange(n_fairlets)
-    n_pairs = n_fairlets // 2
-    first = jnp.nonzero(own < pairing.partner, size=n_pairs, fill_value=n_fairlets)[0]
-    stats = target.loss.start(target.units(state.fairlets, state.cluster), target.n_clusters)
+    """`swap_in_turn` of the pairs of a matching."""
+    is_first = jnp.arange(len(state.cluster)) < pairing.partner
+    first = jnp.nonzero(is_first, size=len(state.cluster) // 2)[0]
+    both = jnp.stack([first, pairing.partner[first]], 1)
+    takes = lambda t, log: jnp.log(chances.pair[t]) < log  # noqa: E731
+    return swap_in_turn(target, state, Pair(both, pairing.slot[both]), is_first.sum(), takes)
 
-    def step(carry, inputs):
-        stats, fairlets = carry
-        a, uniform = inputs
-        exists, a = a < n_fairlets, jnp.minimum(a, n_fairlets - 1)
-        both = jnp.stack([a, pairing.partner[a]])
-        # With fewer pairs than n // 2, a placeholder pair of two different fairlets stays unchanged.
-        both = jnp.where(exists, both, jnp.array([0, 1]))
-        now = state._replace(fairlets=fairlets)
-        pair = Pair(both, pairing.slot[both])
-        stats, fairlets, told = swap_pair(target, stats, now, pair, lambda log: exists & (jnp.log(uniform) < log))
-        return (stats, fairlets), (told[0], exists & told[1])
 
-    (_, fairlets), (accepted, possible) = jax.lax.scan(step, (stats, state.fairlets), (first, chances.pair[:n_pairs]))
-    return fairlets, accepted.sum(dtype=target.x.dtype) / jnp.maximum(possible.sum(), 1)
+def swap_in_turn(target: HasFairlets, state: OpenState, pairs: Pair, number, takes):
+    """Swap pair t < `number` if `takes(t, log ratio)`: (the fairlets, the share of possible swaps accepted)."""
+    stats = target.loss.start(target.units_of(state), target.n_clusters)
+
+    def step(t, carry):
+        stats, fairlets, *counts = carry
+        pair, now = jax.tree.map(lambda part: part[t], pairs), state._replace(fairlets=fairlets)
+        stats, fairlets, told = swap_pair(target, stats, now, pair, lambda log: takes(t, log))
+        return stats, fairlets, *(count + one for count, one in zip(counts, told))
+
+    _, fairlets, accepted, possible = jax.lax.fori_loop(0, number, step, (stats, state.fairlets, 0, 0))
+    return fairlets, accepted.astype(target.x.dtype) / jnp.maximum(possible, 1)
 
 
 def swap_pair(target: HasFairlets, stats, state: OpenState, pair: Pair, takes):

@@ -12,10 +12,9 @@ from bayesfair.gibbs.targets.fairlets import FairletTarget
 
 @as_pytree
 class Cut(FairletTarget):
-    """B by itself, C given B.
+    """B by itself, C given B. There is no `lp`: the density is known only up to the sum over all clusterings of B.
 
-    The density of a state is known only up to a factor that depends on B, the sum over all clusterings of it: there is
-    no `lp`. lambda_f stays at its start: clusters must not influence the decomposition.
+    lambda_f stays at its start: clusters must not influence the decomposition.
     """
 
     clusters_are_independent = True
@@ -28,7 +27,7 @@ class Cut(FairletTarget):
         in_loop = rounds and settings.fairlet_move == "rectangular-loop"
         return LoopSteps(self.n_obs) if in_loop else Swaps(rounds), Repeat(inner, settings.inner_steps)
 
-    def log_density(self, state, lambdas):
+    def log_density(self, state, lambdas, losses=None):
         return None
 
     def with_dispersion(self, lambdas, inverse_dispersion):

@@ -11,7 +11,7 @@ from bayesfair._arrays import on_device
 from bayesfair.fairlets.compositions import Capacities, anchor_group
 from bayesfair.gibbs.capabilities import HasFairlets
 from bayesfair.gibbs.fairlet_units import fairlet_losses, fairlet_units, groups_of_slots
-from bayesfair.gibbs.losses import Loss, Units
+from bayesfair.gibbs.loss import Loss, Units
 from bayesfair.gibbs.moves.matchings import neighbour_matchings
 from bayesfair.gibbs.moves.mode_jumps import Modes
 from bayesfair.gibbs.parts_of_rows import map_rows
@@ -44,14 +44,12 @@ class FairletTarget(HasFairlets, OverFairlets):
 
     @classmethod
     def make(cls, table: Table, settings: Settings):
-        """Fairlets of the composition asked for, or of one observation each where that is "singletons".
-
-        Raises
-        ------
-        ValueError: more clusters than fairlets; a sampled or derived inverse temperature for a loss without a degree.
-        """
+        """Fairlets of the composition asked for, or of one observation each where that is "singletons"."""
         groups, _, held = what_to_balance(table, settings)
-        pool = _near_pool(table.X, groups.code, anchor_group(held), np.random.default_rng(settings.seed))
+        points, group, anchor = table.X, groups.code, anchor_group(held)
+        if anchor is not None:
+            points, group = points[group == anchor], np.zeros(groups.sizes[anchor], int)
+        pool = neighbour_matchings(points, group, np.random.default_rng(settings.seed))
         return cls.of(table, held, settings, pool)
 
     @classmethod
@@ -128,13 +126,14 @@ class FairletTarget(HasFairlets, OverFairlets):
 
     def labels(self, state: FairletState) -> Int[Array, " obs"]:
         """cluster[fairlet] of every row."""
-        cluster = jnp.broadcast_to(state.cluster[:, None], state.members.shape)
-        return jnp.zeros(self.x.shape[0], cluster.dtype).at[state.members].set(cluster)[:-1]
+        return self._of_rows(state.cluster, state)
 
     def fairlet(self, state: FairletState) -> Int[Array, " obs"]:
-        own = jnp.arange(self.n_fairlets, dtype=np.min_scalar_type(-self.n_fairlets))
-        here = jnp.broadcast_to(own[:, None], state.members.shape)
-        return jnp.zeros(self.x.shape[0], own.dtype).at[state.members].set(here)[:-1]
+        return self._of_rows(jnp.arange(self.n_fairlets, dtype=np.min_scalar_type(-self.n_fairlets)), state)
+
+    def _of_rows(self, of_fairlets: Int[Array, " fairlets"], state: FairletState) -> Int[Array, " obs"]:
+        here = jnp.broadcast_to(of_fairlets[:, None], state.members.shape)
+        return jnp.zeros(self.x.shape[0], here.dtype).at[state.members].set(here)[:-1]
 
     # The law
 
@@ -153,11 +152,3 @@ class FairletTarget(HasFairlets, OverFairlets):
 
     def fairlet_energies(self, state):
         return state.lambdas.fairlet * self.fairlet_losses(state.fairlets)
-
-
-def _near_pool(X, code, anchor, rng):
-    """Matchings for near swaps: of anchors, or of rows within their group in the hub form."""
-    if anchor is None:
-        return neighbour_matchings(X, code, rng)
-    points = X[code == anchor]
-    return neighbour_matchings(points, np.zeros(len(points), int), rng)

@@ -11,7 +11,7 @@ from bayesfair._arrays import aligned_empty, on_device
 from bayesfair._partitions import parts_of
 from bayesfair.fairlets.compositions import Capacities, anchor_group
 from bayesfair.gibbs.fairlet_units import fairlet_losses, fairlet_units, groups_of_slots
-from bayesfair.gibbs.losses import Loss, Units
+from bayesfair.gibbs.loss import Loss, Units
 from bayesfair.gibbs.moves.mode_jumps import Modes
 from bayesfair.gibbs.moves.swaps import Swaps
 from bayesfair.gibbs.states import FairletState, OpenState
@@ -44,12 +44,7 @@ class FixedUnits(OverFairlets):
 
     @classmethod
     def make(cls, table: Table, settings: Settings):
-        """The units of a prepared table.
-
-        Raises
-        ------
-        ValueError: more clusters than fairlets; a sampled or derived inverse temperature for a loss without a degree.
-        """
+        """The units of a prepared table."""
         return cls.of(table, what_to_balance(table, settings)[2], settings)
 
     @classmethod
@@ -95,7 +90,7 @@ class FixedUnits(OverFairlets):
     def losses(self, state: OpenState) -> Losses:
         return Losses(self.fairlet_loss, self.loss.cluster_losses(self.units_of(state), self.n_clusters).sum())
 
-    def members_of(self, states):
+    def _members_of(self, states):
         return np.broadcast_to(np.asarray(self.members), (*states.lambdas.fairlet.shape, *self.members.shape))
 
 

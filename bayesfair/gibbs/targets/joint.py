@@ -7,7 +7,7 @@ from bayesfair.gibbs.moves.border import BorderVisits
 from bayesfair.gibbs.moves.loop_steps import LoopSteps
 from bayesfair.gibbs.moves.swaps import Swaps
 from bayesfair.gibbs.moves.swaps_in_turn import SwapsInTurn
-from bayesfair.gibbs.states import CenteredState
+from bayesfair.gibbs.states import OpenState
 from bayesfair.gibbs.sweep import Repeat
 from bayesfair.gibbs.target import as_pytree
 from bayesfair.gibbs.targets.fairlets import FairletTarget
@@ -41,13 +41,13 @@ class Joint(FairletTarget):
         blocks = min(PATH_BLOCKS, self.n_fairlets) if self.n_fairlets < PATH_WHOLE else 1
         return Swaps(min(self.swap_rounds(), PATH_ROUNDS)), BlockedReallocation(blocks)
 
-    def swap_energies(self, state: CenteredState):
+    def swap_energies(self, state: OpenState):
         """-log p(B | C, m), one term per fairlet."""
         units = self.units_of(state)
         attraction = units.weight * self.loss.divergence(units.center, state.centers[state.cluster])
         return self.fairlet_energies(state) + state.lambdas.clustering * attraction
 
-    def log_round_ratio(self, before: CenteredState, after: CenteredState):
+    def log_round_ratio(self, before: OpenState, after: OpenState):
         """The change in the augmentation's normaliser, if swaps can change it."""
         if not (self.free_sizes or self.loss.normalizer_reads_mean or self.weight is not None):
             return jnp.zeros((), self.x.dtype)

@@ -1,8 +1,7 @@
 """The posterior directly on balanced labellings, without fairlets (DESIGN.md, section 2.6).
 
-p(z) is proportional to exp(-lambda L(z)) on the space S of balanced labellings with every cluster used. L is the
-clustering loss of the rows themselves, units of weight one or of the given weights: S counts rows whatever their
-weights.
+p(z) is proportional to exp(-lambda L(z)) on the balanced labellings with every cluster used. L is the clustering loss
+of the rows. Balance counts rows whatever their weights.
 """
 
 from dataclasses import field
@@ -15,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from bayesfair._arrays import MANY, on_device
-from bayesfair._check import check_integer, message
+from bayesfair._check import check_integer
 from bayesfair._draws import Statistic
 from bayesfair.balanced.centroids import CENTROIDS, Centroids, centroids_of
 from bayesfair.balanced.labels import balanced_labels, cooled_labels
@@ -23,7 +22,7 @@ from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.fairness.balanced import BalanceConstraint, balance_constraint
 from bayesfair.gibbs.capabilities import HasLabels
 from bayesfair.gibbs.labellings import Labelling
-from bayesfair.gibbs.losses import Loss, Units
+from bayesfair.gibbs.loss import Loss, Units
 from bayesfair.gibbs.moves.balanced_in_turn import BundlesOfPeople, Counted, Excursions, Singles, SwapsOfPeople
 from bayesfair.gibbs.moves.blocked import GivenCenters
 from bayesfair.gibbs.moves.inverse_dispersion import DrawInverseDispersion
@@ -31,9 +30,9 @@ from bayesfair.gibbs.moves.mode_jumps import Modes
 from bayesfair.gibbs.moves.pair_draws import PairDraws
 from bayesfair.gibbs.parts_of_rows import sum_over_rows
 from bayesfair.gibbs.relocations import has_distinct_rows, relocated_centers
-from bayesfair.gibbs.target import STATIC, Settings, Table, Target, as_pytree, rows_of
+from bayesfair.gibbs.target import STATIC, Settings, Table, Target, as_pytree, refuse_set, rows_of
 from bayesfair.gibbs.targets.starts import start_dispersion
-from bayesfair.gibbs.temperature import Dispersion, check_how_many, refuse_without_degree
+from bayesfair.gibbs.temperature import Dispersion, check_fixed
 
 SQUARES = CENTROIDS["kmeans"]  # good enough to start from for losses without such centres
 LARGEST_BUNDLE = 12
@@ -81,21 +80,14 @@ class Labels(HasLabels, Target):
 
     @classmethod
     def make(cls, table: Table, settings: Settings):
-        """The balanced labellings of the table's groups.
-
-        Raises
-        ------
-        ValueError: more clusters than people; no balanced labelling (of such sizes) at all, or another bad `min_balance`; a
-        sampled or derived inverse temperature for a loss without a degree; settings that concern fairlets.
-        """
-        n_obs = len(table.X)
-        check_integer(
-            "n_clusters", settings.n_clusters, maximum=n_obs, remedy=f"There are {n_obs} rows: ask for fewer."
-        )
-        _refuse_fairlets(settings)
-        if settings.loss.degree is None and not settings.has_fixed_pair:
-            refuse_without_degree(settings.inverse_temperature, "one number, lambda,")
-        check_how_many(settings.inverse_temperature, ("lambda_c",))
+        """The balanced labellings of the table's groups."""
+        remedy = f"There are {len(table.X)} rows: ask for fewer."
+        check_integer("n_clusters", settings.n_clusters, maximum=len(table.X), remedy=remedy)
+        where = "target='labels'"
+        refuse_set(settings, ("reallocation", "inner_steps"), where, "Its moves are chosen by the loss: leave it out.")
+        remedy = "Leave it out: this target has no fairlets; min_balance says how balanced clusters are."
+        refuse_set(settings, ("composition",), where, remedy)
+        check_fixed(settings, pair=False)
         bounds = {"size_min": settings.size_min, "size_max": settings.size_max}
         constraint = balance_constraint(table.groups, settings.min_balance, settings.n_clusters, **bounds)
         return cls.of(table, constraint, settings)
@@ -106,13 +98,10 @@ class Labels(HasLabels, Target):
         groups, loss, weight = table.groups, settings.loss, table.weight
         by_group = np.argsort(groups.code, kind="stable").astype(np.int32)
         first = np.concatenate([[0], np.cumsum(groups.sizes)]).astype(np.int32)
-        augmented = loss.augmentation is not None
-        rng = np.random.default_rng(settings.seed)
-        bundles = (
-            np.zeros((0, 0, 0), np.int32)
-            if augmented
-            else _pools(table.X, by_group, first, bundle_composition(groups.sizes), rng)
-        )
+        bundles = np.zeros((0, 0, 0), np.int32)
+        if loss.augmentation is None:
+            rng = np.random.default_rng(settings.seed)
+            bundles = _pools(table.X, by_group, first, bundle_composition(groups.sizes), rng)
         return cls(
             x=jax.device_put(rows_of(table.X, loss, dtype)),
             group=on_device(groups.code, jnp.int32),
@@ -137,10 +126,7 @@ class Labels(HasLabels, Target):
         return self.n_obs
 
     def starts(self, table, settings, num_chains):
-        """Cooled labellings, the cheapest of several, a different one in each chain.
-
-        lambda is at the mean of its law given the best of them.
-        """
+        """Cooled labellings, the cheapest of several, a different one in each chain; lambda suits the best of them."""
         known = None if self.loss.augmentation is None else centroids_of(self.loss.dissimilarity)
         n_starts = num_chains * (STARTS_PER_CHAIN if self.n_obs < MANY else 1)
         labels, _ = cooled_labels(self._balanced(table, known or SQUARES), n_starts, settings.seed)
@@ -219,26 +205,18 @@ class Labels(HasLabels, Target):
     def losses(self, state) -> LabelLosses:
         return LabelLosses(self.loss.cluster_losses(self.units_of(state), self.n_clusters).sum())
 
-    def log_density(self, state, lambdas):
-        """log p(z), or log p(z, lambda) if lambda has a prior, up to a constant."""
-        return self._log_density_at(self.losses(state).clustering, lambdas)
-
-    def _log_density_at(self, loss, dispersion):
-        return -dispersion * loss + self.log_law_of(dispersion)
+    def log_density(self, state, lambdas, loss=None):
+        """log p(z), or log p(z, lambda) if lambda has a prior, up to a constant. `loss`: if known."""
+        loss = self.losses(state).clustering if loss is None else loss
+        return -lambdas * loss + self.log_law_of(lambdas)
 
     def scalars(self, state):
         loss = self.losses(state).clustering
-        lp = self._log_density_at(loss, state.lambdas)
+        lp = self.log_density(state, state.lambdas, loss)
         return {"lp": lp, "clustering_loss": loss, "lambda_c": state.lambdas}
 
     def total_loss(self, losses: LabelLosses):
         return losses.clustering
-
-    def of_dispersion(self, inverse_dispersion):
-        return inverse_dispersion
-
-    def dispersion_of(self, lambdas):
-        return lambdas
 
 
 @jax.jit
@@ -258,27 +236,13 @@ def bundle_composition(sizes) -> tuple[int, ...]:
 
 
 def _pools(X, by_group, first, composition, rng):
-    """Bundles (pools, bundles, members) of rows that are near each other.
-
-    Each pool sorts the groups along a random projection and cuts them into pieces.
-    """
+    """Bundles (pools, bundles, members) of near rows: a pool cuts the groups, sorted along a random projection."""
     pools = []
     for _ in range(POOLS):
         place = X @ rng.normal(size=X.shape[1])
         rows = [by_group[low:high] for low, high in pairwise(first)]
         rows = [each[np.argsort(place[each], kind="stable")] for each in rows]
         n = min(len(each) // count for each, count in zip(rows, composition) if count)
-        pools.append(
-            np.hstack([each[: n * count].reshape(n, count) for each, count in zip(rows, composition) if count])
-        )
+        parts = [each[: n * count].reshape(n, count) for each, count in zip(rows, composition) if count]
+        pools.append(np.hstack(parts))
     return np.stack(pools).astype(np.int32)
-
-
-def _refuse_fairlets(settings: Settings):
-    for name in ("reallocation", "inner_steps"):
-        if getattr(settings, name) != Settings._field_defaults[name]:
-            rule, remedy = "be left out for target='labels'", "Its moves are chosen by the loss: leave it out."
-            raise ValueError(message(name, rule, repr(getattr(settings, name)), remedy))
-    if not (isinstance(settings.composition, str) and settings.composition == "auto"):
-        remedy = "Leave it out: this target has no fairlets; min_balance says how balanced clusters are."
-        raise ValueError(message("composition", "be 'auto' for target='labels'", repr(settings.composition), remedy))

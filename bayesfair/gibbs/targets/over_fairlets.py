@@ -19,9 +19,9 @@ from bayesfair.gibbs.moves.collapsed import CollapsedReallocation
 from bayesfair.gibbs.moves.independent_blocks import IndependentBlocks
 from bayesfair.gibbs.moves.inverse_dispersion import DrawInverseDispersion
 from bayesfair.gibbs.states import FairletState, InverseTemperatures
-from bayesfair.gibbs.target import Settings, Table, Target
+from bayesfair.gibbs.target import Settings, Table, Target, refuse_set
 from bayesfair.gibbs.targets.starts import further_states, start_states
-from bayesfair.gibbs.temperature import check_how_many, refuse_without_degree
+from bayesfair.gibbs.temperature import check_fixed
 
 COLLAPSED_LIMIT = 2_000  # fairlets above which a sequential sweep costs more than its better mixing is worth
 
@@ -36,14 +36,9 @@ class Losses(NamedTuple):
 class OverFairlets(HasUnits, Target):
     """Fairlets B and their clusters C; subclasses say what is known of B, and by which moves B and C change.
 
-    One lambda, on the scale of the observations, is the inverse temperature of both losses. The within-cluster loss of the
-    observations splits into a fairlet part and a clustering part, with hubs exactly: SSE = L_f + (mean size) L_c. Anchored
-    fairlets measure D to a member instead of to the mean, twice as far (exactly for 1:1, on average for 1:t). Two lambdas, each
-    with its own conjugate step, would degenerate: fairlets of distant members have centres in one place.
-
-    Attributes
-    ----------
-    n_fairlets: M. anchor: the group that supplies one anchor per fairlet; None in the hub form.
+    One lambda, on the scale of the observations, is the inverse temperature of both losses: SSE = L_f + (mean size) L_c with
+    hubs. Anchored fairlets measure D to a member instead of to the mean, twice as far (exactly for 1:1, on average for 1:t).
+    Two lambdas, each with its own conjugate step, would degenerate: fairlets of distant members have centres in one place.
     """
 
     promise = "fairlets"
@@ -79,14 +74,13 @@ class OverFairlets(HasUnits, Target):
     def write(self, states):
         lambda_f, lambda_c = map(np.asarray, states.lambdas)
         cluster = np.asarray(states.cluster)
-        return {"members": self.members_of(states), "cluster": cluster, "lambda_f": lambda_f, "lambda_c": lambda_c}
+        return {"members": self._members_of(states), "cluster": cluster, "lambda_f": lambda_f, "lambda_c": lambda_c}
 
     def read(self, arrays):
         lambdas = InverseTemperatures(arrays["lambda_f"], arrays["lambda_c"])
         return FairletState(() if self.keeps_fairlets else arrays["members"], arrays["cluster"], lambdas)
 
-    def members_of(self, states) -> Int[np.ndarray, "*batch fairlets slots"]:
-        """Members by slot, in every state."""
+    def _members_of(self, states) -> Int[np.ndarray, "*batch fairlets slots"]:
         return np.asarray(states.members)
 
     @property
@@ -99,19 +93,16 @@ class OverFairlets(HasUnits, Target):
 
     # The law
 
-    def log_density(self, state, lambdas):
-        """log p(B, C), or log p(B, C, lambda) if lambda has a prior, up to a constant."""
-        return self.log_density_at(self.losses(state), lambdas)
-
-    def log_density_at(self, losses: Losses, lambdas):
-        """`log_density` from known losses."""
+    def log_density(self, state, lambdas, losses: Losses | None = None):
+        """log p(B, C), or log p(B, C, lambda) if lambda has a prior, up to a constant. `losses`: if known."""
+        losses = self.losses(state) if losses is None else losses
         lp = -lambdas.fairlet * losses.fairlet - lambdas.clustering * losses.clustering
         return lp + self.log_law_of(self.dispersion_of(lambdas))
 
     def scalars(self, state):
         losses, lambdas = self.losses(state), state.lambdas
         values = {
-            "lp": self.log_density_at(losses, lambdas),
+            "lp": self.log_density(state, lambdas, losses),
             "fairlet_loss": losses.fairlet,
             "clustering_loss": losses.clustering,
             "lambda_f": lambdas.fairlet,
@@ -151,22 +142,18 @@ class OverFairlets(HasUnits, Target):
 
 
 def what_to_balance(table: Table, settings: Settings):
-    """(groups, composition, the capacities that they make): everybody in one group where fairlets are singletons.
-
-    Raises
-    ------
-    ValueError: more clusters than fairlets; a sampled or derived inverse temperature for a loss without a degree.
-    """
-    _refuse_min_balance(table, settings)
+    """(groups, composition, the capacities that they make): everybody in one group where fairlets are singletons."""
+    remedy = "Pass target='labels', or leave it out."
+    refuse_set(settings, ("min_balance", "size_min", "size_max"), "targets over fairlets", remedy)
+    if table.groups.attributes:
+        raise ValueError(message("crossed", "be true for targets over fairlets", "False", remedy))
     groups, composition = table.groups, settings.composition
     if isinstance(composition, str) and composition == "singletons":
         groups, composition = Groups(np.zeros(len(table.X), np.int32), ("everyone",)), "auto"
     held = capacities(groups.sizes, composition, groups.names)
     remedy = _fewer_clusters(groups, held, composition)
     check_integer("n_clusters", settings.n_clusters, maximum=len(held.lower), remedy=remedy)
-    if settings.loss.degree is None and not settings.has_fixed_pair:
-        refuse_without_degree(settings.inverse_temperature)
-    check_how_many(settings.inverse_temperature, ("lambda_f", "lambda_c"))
+    check_fixed(settings, pair=True)
     return groups, composition, held
 
 
@@ -175,19 +162,6 @@ def _fewer_clusters(groups, held: Capacities, composition):
     n_fairlets, n_obs = len(held.lower), len(groups.code)
     ruled = rule_of_small_groups(groups.sizes, groups.names) if isinstance(composition, str) else ""
     return f"There are {n_fairlets} fairlets (n_samples = {n_obs}): ask for fewer clusters or smaller fairlets. {ruled}".strip()
-
-
-def _refuse_min_balance(table: Table, settings: Settings):
-    """Raise an error for settings of balance that fairlets ignore: their composition decides it, on whole crossings."""
-    remedy = "Pass target='labels', or leave it out."
-    if not (isinstance(settings.min_balance, str) and settings.min_balance == "exact"):
-        rule = "be left out for targets over fairlets, whose composition decides"
-        raise ValueError(message("min_balance", rule, repr(settings.min_balance), remedy))
-    for name in ("size_min", "size_max"):
-        if (bound := getattr(settings, name)) is not None:
-            raise ValueError(message(name, "be left out for targets over fairlets", bound, remedy))
-    if table.groups.attributes:
-        raise ValueError(message("crossed", "be true for targets over fairlets", "False", remedy))
 
 
 def _best_fairlets(table: Table, settings: Settings, held: Capacities, composition, stay: bool) -> Decomposition:

@@ -1,7 +1,4 @@
-"""Where chains over fairlets start: the optimal (or best found) decomposition, and k-means++ clusterings that differ by chain.
-
-Different starts make a second mode visible as a large R-hat.
-"""
+"""Where chains over fairlets start: the decomposition found, and k-means++ clusterings that differ by chain."""
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +9,7 @@ from bayesfair._check import message
 from bayesfair.gibbs.relocations import annealed_centers, few_rows, has_distinct_rows, relocated_centers
 from bayesfair.gibbs.states import FairletState, InverseTemperatures
 from bayesfair.gibbs.target import Settings, Table
-from bayesfair.gibbs.temperature import Dispersion, holmes_walker, loss_likelihood_bootstrap
+from bayesfair.gibbs.temperature import holmes_walker, loss_likelihood_bootstrap
 
 NO_LOSS = 1e-10  # share of the loss of one cluster below which a loss is rounding
 LEAST_SHAPE = 0.25  # shape of the gamma law of lambda: smaller shapes give draws of 0 in float32
@@ -20,13 +17,17 @@ LEAST_SHAPE = 0.25  # shape of the gamma law of lambda: smaller shapes give draw
 
 def start_states(target, table: Table, settings: Settings, members, num_chains: int):
     """The fairlets of these `members`, a clustering of them for every chain, and temperatures that suit the best one."""
-    rng = np.random.default_rng(settings.seed)
-    clusters = start_clusterings(target, members, num_chains, rng)
-    losses = [jax.tree.map(float, _losses(target, members, cluster)) for cluster in clusters]
-    best = int(np.argmin([target.total_loss(each) for each in losses]))
+    rng, n_clusters = np.random.default_rng(settings.seed), target.n_clusters
+    centers, weights = _places(target, members)
+    n_found = n_clusters if has_distinct_rows(centers, n_clusters) else len(np.unique(centers, axis=0))
+    clusters = k_means(centers, weights, ["k-means++"] * num_chains, n_found, n_clusters, rng)
+    if settings.has_fixed_pair:
+        return stacked_states(target, members, clusters, InverseTemperatures(*settings.inverse_temperature))
+    losses = [target.total_loss(jax.tree.map(float, _losses(target, members, cluster))) for cluster in clusters]
+    best = int(np.argmin(losses))
     labels = np.asarray(_labels(target, members, clusters[best]))
-    lambdas = _temperatures(target, table, settings.inverse_temperature, labels, losses[best])
-    return stacked_states(target, members, clusters, lambdas)
+    dispersion = start_dispersion(target, table, settings.inverse_temperature, labels, losses[best])
+    return stacked_states(target, members, clusters, target.of_dispersion(dispersion))
 
 
 # Compiled as one: compiling operation by operation takes seconds.
@@ -46,19 +47,8 @@ def _units(target, members):
     return target.units_of(target.open(FairletState(members, nowhere, None)))
 
 
-def start_clusterings(target, members, num_chains: int, rng: np.random.Generator):
-    """One clustering of the fairlets per chain (chains, fairlets): a k-means++ restart each, every cluster used."""
-    centers, weights = _places(target, members)
-    enough = has_distinct_rows(centers, target.n_clusters)
-    n_clusters = target.n_clusters if enough else len(np.unique(centers, axis=0))
-    return k_means(centers, weights, ["k-means++"] * num_chains, n_clusters, target.n_clusters, rng)
-
-
 def k_means(X, weights, inits, n_found: int, n_clusters: int, rng: np.random.Generator):
-    """Clusterings (starts, N) by Lloyd's algorithm from every one of `inits`, with `n_clusters` clusters used.
-
-    With many rows, centres are found on some of them.
-    """
+    """Clusterings (starts, N) by Lloyd's algorithm from each of `inits`, all clusters used; many rows: centres of some."""
     from sklearn.cluster import KMeans
     from threadpoolctl import threadpool_limits
 
@@ -108,31 +98,22 @@ def stacked_states(target, members, clusters, lambdas: InverseTemperatures):
     return FairletState(members, on_device(clusters), InverseTemperatures(*lambdas))
 
 
-def _temperatures(target, table: Table, inverse_temperature, labels, losses) -> InverseTemperatures:
-    """A fixed pair, or the pair for one lambda."""
-    if isinstance(inverse_temperature, tuple) and not isinstance(inverse_temperature, Dispersion):
-        return InverseTemperatures(*inverse_temperature)
-    return target.of_dispersion(start_dispersion(target, table, inverse_temperature, labels, target.total_loss(losses)))
-
-
 def start_dispersion(target, table: Table, inverse_temperature, labels, loss) -> float:
     """lambda by the residuals around the clusters, if asked for, or at the mean of its law given this `loss`."""
     if inverse_temperature == "holmes-walker":
         return holmes_walker(target.loss, np.asarray(table.X), labels, dim=table.dim, weight=table.weight)
     if inverse_temperature == "loss-likelihood-bootstrap":
         return loss_likelihood_bootstrap(target.loss, np.asarray(table.X), labels, weight=table.weight)
-    total = inverse_temperature.rate + loss
+    total, shape = inverse_temperature.rate + loss, inverse_temperature.shape + target.degrees
     if total <= NO_LOSS * _loss_of_one_cluster(target.loss.dissimilarity, table):
         rule = "not be 'dispersion' if clusters fit the data without any loss"
         remedy = "Ask for fewer clusters than there are distinct rows, or fix inverse_temperature."
         bad = f"a loss of {total:.3g} at the start (n_samples = {len(table.X)})"
         raise ValueError(message("inverse_temperature", rule, bad, remedy))
-    shape = inverse_temperature.shape + target.degrees
     if shape < LEAST_SHAPE:
         rule = "not be 'dispersion' if rows have almost no weight"
-        bad = f"weights of {table.weight.sum():.3g} in all"
         remedy = "Divide sample_weight by its mean, or fix inverse_temperature."
-        raise ValueError(message("inverse_temperature", rule, bad, remedy))
+        raise ValueError(message("inverse_temperature", rule, f"weights of {table.weight.sum():.3g} in all", remedy))
     return shape / total
 
 
