@@ -38,7 +38,6 @@ COMPILED_QUICKLY = {  # folders and files of many programs that run for millisec
     "test_tilted_kmeans.py",
     "test_variational.py",
 }
-LONG_RUNS = "test_agreement.py"  # of the estimators
 MANY_MAPS = 10_000  # about a gigabyte; the largest modules add 9,000
 
 
@@ -116,8 +115,7 @@ def _few_programs(request):
 @pytest.fixture(scope="module", autouse=True)
 def _compile_quickly(request):
     """Processes that a test starts do so too: a program compiled otherwise rounds otherwise."""
-    name, folder = request.path.name, request.path.parent.name
-    quickly = name != LONG_RUNS and not COMPILED_QUICKLY.isdisjoint({name, folder})
+    quickly = not COMPILED_QUICKLY.isdisjoint({request.path.name, request.path.parent.name})
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", str(int(quickly)))
         jax.config.update("jax_disable_most_optimizations", quickly)

@@ -6,17 +6,16 @@ from functools import cache
 
 import numpy as np
 import pytest
+from tables import MIXED, MIXTURE, PLAIN, SEX, THIRDS
 from tiers import tiers
 
 import bayesfair as bf
 
-RNG = np.random.default_rng(2)
-X = np.vstack([RNG.normal(0, 1, (12, 2)), RNG.normal(3, 1, (12, 2))])
-GROUPS = np.array(["f", "m"] * 12)
 SHORT = {"num_chains": 2, "num_draws": 8, "random_state": 0, "progress_bar": False}
+TABLES = {"labels": (PLAIN, THIRDS), "mixture": (MIXED, SEX)}
 MADE = {
     "labels": lambda: bf.GibbsFairClustering(2, target="labels", num_starts=4, num_warmup=96, **SHORT),
-    "mixture": lambda: bf.BayesianFairMixture(2, inference="gibbs", num_warmup=6, **SHORT),
+    "mixture": lambda: bf.BayesianFairMixture(2, inference="gibbs", **{**MIXTURE, **SHORT}),
 }
 TREE, BASE = "bayesfair.posterior.tree", "bayesfair.estimators.base"
 LABELS = ["constant_data/reference_labels"], ["labels_"]
@@ -60,8 +59,9 @@ def whole():
     return cache(fit)
 
 
-def fit(which):
-    return MADE[which]().fit(X, sensitive_features=GROUPS)
+def fit(which, est=None):
+    X, groups = TABLES[which]
+    return (est or MADE[which]()).fit(X, sensitive_features=groups)
 
 
 def fails(*_, **__):
@@ -83,7 +83,7 @@ def test_what_fails_after_sampling_loses_no_draws(whole, which, steps, monkeypat
     for step in steps:
         monkeypatch.setattr(step, fails)
     with pytest.warns(RuntimeWarning, match="could not be computed") as told:
-        est.fit(X, sensitive_features=GROUPS)
+        fit(which, est)
     monkeypatch.undo()
     tree = est.posterior_
     np.testing.assert_array_equal(partitions(tree), partitions(known.posterior_))
@@ -111,7 +111,7 @@ def test_ctrl_c_after_sampling_loses_no_draws(whole, which, monkeypatch):
     est = MADE[which]()
     monkeypatch.setattr(f"{TREE}.company", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        est.fit(X, sensitive_features=GROUPS)
+        fit(which, est)
     monkeypatch.undo()
     np.testing.assert_array_equal(partitions(est.posterior_), partitions(whole(which).posterior_))
     again, longer = (one.resume(2).posterior_ for one in (est, pickle.loads(pickle.dumps(whole(which)))))

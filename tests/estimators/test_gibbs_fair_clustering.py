@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator
 from tiers import tiers
 
 import bayesfair as bf
@@ -47,15 +47,21 @@ def cut(data):
     return fit(data, target="cut")
 
 
-# Rows of weight 0 are refused: the posterior says nothing of them. Whole weights are repeated rows that stay together.
-REFUSED = {"check_sample_weight_equivalence_on_dense_data": "it has weights of 0"}
+READ = """check_dont_overwrite_parameters check_dtype_object check_estimators_dtypes check_estimators_nan_inf
+check_estimators_overwrite_params check_f_contiguous_array_estimator check_fit2d_1feature check_fit_score_takes_y
+check_n_features_in check_n_features_in_after_fitting check_positive_only_tag_during_fit check_readonly_memmap_input
+check_sample_weights_list check_sample_weights_pandas_series check_sample_weights_shape"""
+# Forms of tables and parameters, which every estimator reads by the same function: test_every_engine.py has these checks.
+REFUSED = "check_sample_weight_equivalence_on_dense_data"  # has weights of 0, of which the posterior says nothing
+CHECKED = GibbsFairClustering(2, **SHORT, target="optimal", inverse_temperature=(0.5, 1.0), num_starts=0)
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:No sensitive features given")
-@parametrize_with_checks(
-    [GibbsFairClustering(2, **SHORT, target="optimal", inverse_temperature=(0.5, 1.0), num_starts=0)],
-    expected_failed_checks=lambda _: REFUSED,
+@pytest.mark.parametrize(
+    ("estimator", "check"),
+    [pair for pair in estimator_checks_generator(CHECKED) if pair[1].func.__name__ not in [REFUSED, *READ.split()]],
+    ids=lambda one: getattr(getattr(one, "func", None), "__name__", ""),
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
@@ -102,49 +108,13 @@ def test_automatic_thinning_is_told_stored_and_gone_on_with(data, tmp_path, monk
     same_draws(again.resume(num_draws=10), fit(data, num_draws=30, **settings))
 
 
-ROUND_TRIPS = {
-    "inverse_temperature": [
-        *(
-            gibbs.Dispersion(2, 1),
-            gibbs.Dispersion(),
-            (0.5, 1.0),
-            [0.5, 1.0],
-            (np.float64(0.5), 1),
-            np.array([0.5, 2.0]),
-        ),
-        "dispersion",
-    ],
-    "composition": [
-        *("auto", "singletons", (1, 1), [1, 1], np.array([1, 1]), np.ones((50, 2), int), [[1, 1]] * 50),
-        *({"a": 1, "b": 0}, {1: 2, 0: np.int64(3)}),
-    ],
-    "categorical_features": [None, ["sex"], [1, 2], np.array([True, False])],
-    "category_weight": ["auto", 1.0, np.float64(0.5)],
-    "min_group_size": [None, 5, np.int64(5)],
-    "merged_group_name": ["few"],
-    "n_clusters": [2, np.int64(3)],
-    "power": [1.5, np.float32(0.5), 2],
-    "loss": ["manhattan", "minkowski"],
-    "target": ["joint", "cut", "optimal", "labels"],
-    "min_balance": ["exact", 0.5, np.float64(0.25)],
-    "crossed": [True, False],
-    "size_min": [None, 2, np.int64(3)],
-    "size_max": [None, 90, np.int64(80)],
-    "reallocation": ["blocked", "collapsed", "auto"],
-    "inner_steps": [3, np.int32(2)],
-    "keep_fairlets": [False, True, 3, np.int64(2)],
-    "fairlet_move": ["swaps", "rectangular-loop"],
-    "num_chains": [1, 3],
-    "num_warmup": [0, 2],
-    "num_draws": [2, np.int16(3)],
-    "thinning": [2],
-    "num_starts": [0],
-    "mode_jumps": [False, np.False_, 129],
-    "tempering": ["auto", True, False, np.False_],
-    "random_state": [None, 7, np.int64(7)],
-    "progress_bar": [False],
-    "mesh": [None],
-}
+SETTINGS = [  # of all types
+    gibbs.Dispersion(2, 1), gibbs.Dispersion(), bf.models.Prior(weight=3.0, sd=(0.4, 0.6)),
+    (0.5, 1.0), [0.5, 1.0], ("k-means",), (np.float64(0.5), 1), ["sex"], [[1, 1]] * 50, [(1, [2, (3,)])],
+    np.array([0.5, 2.0]), np.ones((50, 2), int), np.array([True, False]),
+    {"a": 1, "b": 0}, {1: 2, 0: np.int64(3)}, {"F": 1, "M": (2, None)}, {1: "a", "b": [(), {}]}, {"__type__": [1]},
+    "auto", None, 1.0, 2, np.float32(0.5), np.int64(5), True, False, np.False_,
+]  # fmt: skip
 
 
 def same_value(one, other):
@@ -158,46 +128,23 @@ def same_value(one, other):
     return one == other and isinstance(one, str) == isinstance(other, str)
 
 
-def test_every_setting_is_in_the_table_of_round_trips():
-    assert set(ROUND_TRIPS) == set(GibbsFairClustering().get_params())
-    assert not same_value(gibbs.Dispersion(2, 1), [2, 1])  # the table can fail
-    assert not same_value((2, 1), [2, 1])
-
-
 def test_settings_come_back_as_they_were():
     """What `save` writes and `load` reads is what `plain` and `restored` do to the parameters."""
-    for name, values in ROUND_TRIPS.items():
-        for value in values:
-            parameters = GibbsFairClustering(**{**SHORT, name: value}).get_params(deep=False)
-            again = restored(json.loads(json.dumps(plain(parameters))))
-            assert again.keys() == parameters.keys()
-            assert all(same_value(parameters[name], value) for name, value in again.items()), (name, value)
-
-
-def test_a_random_state_that_has_a_state_is_not_stored(data, tmp_path):
-    est = fit(data, random_state=np.random.RandomState(0))
-    est.save(tmp_path / "run.nc")
-    loaded = GibbsFairClustering.load(tmp_path / "run.nc")
-    assert loaded.random_state is None
-    same_draws(loaded.resume(3), est.resume(3))
-
-
-@pytest.mark.parametrize(
-    "value", [{"F": 1, "M": (2, None)}, {1: "a", "b": [(), {}]}, {"__type__": [1]}, [(1, [2, (3,)])]]
-)
-def test_nested_settings_come_back(value):
-    assert same_value(restored(json.loads(json.dumps(plain(value)))), value)
+    for value in SETTINGS:
+        assert same_value(restored(json.loads(json.dumps(plain(value)))), value), value
+    assert not same_value(gibbs.Dispersion(2, 1), [2, 1])  # this can fail
+    assert not same_value((2, 1), [2, 1])
     assert plain([1j, b"x", object(), np.datetime64("2020-01-01")]) == [None] * 4  # what no setting is
     with pytest.raises(ValueError, match="'Tensor', which this version does not know"):
         restored({"__type__": "Tensor", "items": []})
 
 
-def test_pickles_and_clones(data, fitted):
-    same_draws(pickle.loads(pickle.dumps(fitted)), fitted)
-    again = clone(fitted)
-    labels = again.fit_predict(data.features, sensitive_features=data.sensitive)
-    same_draws(again, fitted)
-    np.testing.assert_array_equal(labels, fitted.labels_)
+def test_a_random_state_that_has_a_state_is_not_stored_and_booleans_of_numpy_are_booleans(data, tmp_path):
+    est = fit(data, random_state=np.random.RandomState(0), mode_jumps=np.False_, tempering=np.False_)
+    est.save(tmp_path / "run.nc")
+    loaded = GibbsFairClustering.load(tmp_path / "run.nc")
+    assert loaded.random_state is None
+    same_draws(loaded.resume(3), est.resume(3))
 
 
 def test_a_notebook_shows_the_diagram_and_the_posterior_in_short(fitted):
@@ -210,20 +157,20 @@ def test_a_notebook_shows_the_diagram_and_the_posterior_in_short(fitted):
     assert "How sure:" not in clone(fitted)._repr_html_()
 
 
-def test_polars_and_numpy_give_the_same_draws(data, fitted):
+def test_pickles_clones_polars_and_numpy_give_the_same_draws(data, fitted):
+    same_draws(pickle.loads(pickle.dumps(fitted)), fitted)
     frame = pl.from_pandas(data.features)
-    by_polars = GibbsFairClustering(2, **SHORT).fit(frame, sensitive_features=pl.Series(data.sensitive.tolist()))
+    by_polars = clone(fitted).fit(frame, sensitive_features=pl.Series(data.sensitive.tolist()))
     same_draws(by_polars, fitted)
-    by_numpy = GibbsFairClustering(2, **SHORT).fit(data.features.to_numpy(), sensitive_features=list(data.sensitive))
-    np.testing.assert_array_equal(by_numpy.labels_, fitted.labels_)
+    labels = clone(fitted).fit_predict(data.features.to_numpy(), sensitive_features=list(data.sensitive))
+    np.testing.assert_array_equal(labels, fitted.labels_)
 
 
 @pytest.mark.parametrize(
     ("target", "temperature"),
     [
-        ("cut", "dispersion"),
         ("optimal", "holmes-walker"),
-        *(pytest.param(target, "dispersion", marks=pytest.mark.slow) for target in ("joint", "labels")),
+        *(pytest.param(target, "dispersion", marks=pytest.mark.slow) for target in ("joint", "cut", "labels")),
     ],
 )
 def test_targets_and_temperatures(data, target, temperature):
@@ -239,7 +186,7 @@ def test_targets_and_temperatures(data, target, temperature):
         assert np.unique(again.posterior_["posterior"][name].values).size == 1
 
 
-@pytest.mark.parametrize("loss", tiers(["manhattan", "minkowski", "kl", "itakura-saito", "binary"], ["manhattan"]))
+@pytest.mark.parametrize("loss", tiers(["manhattan", "minkowski", "kl"], ["manhattan"]))
 def test_losses(data, loss):
     X = data.features.to_numpy()
     X = (X - X.min(0) + 0.1) / (np.ptp(X, axis=0) + 0.2)
@@ -277,15 +224,10 @@ def test_holmes_walker_is_the_scale_of_a_normal_and_lower_under_heavy_tails():
     np.testing.assert_allclose(holmes_walker(resolve_loss("manhattan"), laplace, one), 2.0, rtol=0.02)
 
 
-def test_booleans_of_numpy_are_booleans(data):
-    same_draws(fit(data, mode_jumps=False, tempering=False), fit(data, mode_jumps=np.False_, tempering=np.False_))
-    with pytest.raises(ValueError, match="`mode_jumps` must be 'auto', False or"):
-        fit(data, mode_jumps=np.True_)
-
-
 BAD_SETTINGS = [
     ({"n_clusters": 51}, "There are 50 fairlets"),
     ({"n_clusters": 0}, "`n_clusters` must be an integer"),
+    ({"mode_jumps": np.True_}, "`mode_jumps` must be 'auto', False or"),
     ({"n_clusters": 2.5}, "`n_clusters` must be an integer"),
     ({"inverse_temperature": (0.0, 1.0)}, "`inverse_temperature` must be a finite number above zero"),
     ({"inverse_temperature": (1.0, -2.0)}, "`inverse_temperature` must be a finite number above zero"),
@@ -336,7 +278,7 @@ def test_bad_tables_are_told(name):
         GibbsFairClustering(3, **SHORT).fit(X, sensitive_features=groups)
 
 
-@pytest.mark.parametrize("target", ["joint", "cut", "optimal", "labels"])
+@pytest.mark.parametrize("target", ["cut", "labels"])
 def test_more_clusters_than_rows_that_differ_are_refused(target):
     with pytest.raises(ValueError, match="`n_clusters` must be at most the number of distinct rows, 2, got 3"):
         GibbsFairClustering(3, target=target, **SHORT).fit(
@@ -371,17 +313,6 @@ def test_awkward_tables_work(name):
     assert np.isfinite(est.posterior_["sample_stats"]["lp"]).all()
 
 
-@pytest.mark.slow
-def test_three_crossed_groups_and_sizes_that_do_not_divide():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(95, 3))
-    frame = pd.DataFrame({"sex": rng.choice(["F", "M"], 95), "old": rng.random(95) < 0.4})
-    est = GibbsFairClustering(4, **SHORT).fit(X, sensitive_features=frame)
-    assert len(json.loads(est.posterior_["constant_data"]["group"].attrs["group_names"])) == 4
-    sizes = frame.value_counts().to_numpy()
-    assert bf.fairness.balance(est.labels_, frame) >= sizes.min() / (sizes.max() + sizes.min())
-
-
 SCALE = 2.0**60
 
 
@@ -390,7 +321,6 @@ SCALE = 2.0**60
     ("loss", "degree", "plain", "scaled"),
     [
         ("kmeans", 2, gibbs.Dispersion(2, 0.5), gibbs.Dispersion(2, 0.5 * SCALE**2)),
-        ("manhattan", 1, "holmes-walker", "holmes-walker"),
         ("manhattan", 1, (0.5, 1.5), (0.5 / SCALE, 1.5 / SCALE)),
     ],
 )
@@ -425,15 +355,12 @@ def test_numbers_that_cannot_be_held_are_refused_by_name(data, loss, change, tex
         GibbsFairClustering(2, loss=loss, **SHORT).fit(change(data.features), sensitive_features=data.sensitive)
 
 
-def test_temperatures_that_do_not_suit_the_size_of_the_numbers_are_refused(data):
+def test_temperatures_that_do_not_suit_the_size_of_the_numbers_and_groups_in_the_place_of_y_are_refused(data):
     est = GibbsFairClustering(2, inverse_temperature=(1.0, 1.0), **SHORT)
     with pytest.raises(ValueError, match=r"suit X, whose standard deviation is near \d\.\d+e\+20.* near \de-41"):
         est.fit(1e20 * data.features, sensitive_features=data.sensitive)
-
-
-def test_groups_in_the_place_of_y_are_not_taken_in_silence(data):
     with pytest.raises(UserWarning, match="plain clustering"):
-        GibbsFairClustering(2, **SHORT).fit(data.features, data.sensitive)
+        est.fit(data.features, data.sensitive)
 
 
 def test_a_table_that_was_changed_after_the_fit_is_not_gone_on_with(data, fitted, tmp_path):
@@ -484,19 +411,16 @@ CHANGED = {
 }
 
 
-@pytest.mark.parametrize(("name", "value"), CHANGED.items())
-def test_resuming_with_other_settings_is_refused(fitted, name, value):
+def test_resuming_with_other_settings_is_refused_but_for_what_may_change(fitted):
     """Draws of two laws were one posterior, or a KeyError ended it."""
-    est, before = pickle.loads(pickle.dumps(fitted)), fitted.get_params()[name]
-    est.set_params(**{name: value})
-    with pytest.raises(
-        ValueError, match=re.escape(f"`{name}` must be that of the fit, {before!r}, got {value!r}. resume()")
-    ):
-        est.resume(2)
-    same_draws(est, fitted)
-
-
-def test_resuming_takes_what_may_change(fitted):
+    for name, value in CHANGED.items():
+        est, before = pickle.loads(pickle.dumps(fitted)), fitted.get_params()[name]
+        est.set_params(**{name: value})
+        with pytest.raises(
+            ValueError, match=re.escape(f"`{name}` must be that of the fit, {before!r}, got {value!r}. resume()")
+        ):
+            est.resume(2)
+        same_draws(est, fitted)
     est = pickle.loads(pickle.dumps(fitted)).set_params(num_draws=3, progress_bar=False, mesh=None)
     assert est.resume().posterior_["posterior"].sizes["draw"] == 13
     assert est.resume(1).posterior_["posterior"].sizes["draw"] == 14

@@ -40,7 +40,20 @@ def fairlet_of(est):
 
 @pytest.fixture(scope="module")
 def whole(data):
-    return fit(data, keep_fairlets=True)
+    """None of the warm-up is kept."""
+    asked, real = [], gibbs_run.run_chunk
+
+    def watched(*arguments, **settings):
+        asked.append(settings["fairlets"])
+        return real(*arguments, **settings)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(gibbs_run, "run_chunk", watched)
+        est = fit(data, keep_fairlets=True)
+    first = asked.index(True)
+    assert first > 0
+    assert all(asked[first:])
+    return est
 
 
 @pytest.fixture(scope="module")
@@ -59,33 +72,17 @@ def test_every_draw_is_a_decomposition_whose_fairlets_are_whole_in_clusters(data
         assert all(len(set(cluster[draw == one])) == 1 for one in range(50))
     assert (fairlet == fairlet[0, 0]).all(("chain", "draw")).values[code == 0].all()  # an anchor's is its own
     assert not (fairlet == fairlet[0, 0]).all()
-
-
-def test_nothing_else_changes(data, whole):
-    plain = fit(data).posterior_
+    plain = fit(data).posterior_  # nothing else changes
     assert "fairlet" not in plain["posterior"]
     assert whole.posterior_["posterior"].to_dataset().drop_vars("fairlet").equals(plain["posterior"].to_dataset())
 
 
-def test_the_warm_up_keeps_none(data, monkeypatch):
-    asked, real = [], gibbs_run.run_chunk
-
-    def watched(*arguments, **settings):
-        asked.append(settings["fairlets"])
-        return real(*arguments, **settings)
-
-    monkeypatch.setattr(gibbs_run, "run_chunk", watched)
-    fit(data, keep_fairlets=True)
-    first = asked.index(True)
-    assert first > 0
-    assert all(asked[first:])
-
-
-def test_some_draws_are_evenly_spaced_and_those_of_all(some, whole):
+def test_some_draws_are_evenly_spaced_and_those_of_all(data, some, whole):
     kept = fairlet_of(some)
     assert kept.dims == ("chain", "kept_draw", "obs")
     np.testing.assert_array_equal(kept["kept_draw"], [0, 6, 12, 18, 23, 29, 35])
     np.testing.assert_array_equal(kept, fairlet_of(whole).isel(draw=kept["kept_draw"].values))
+    assert fairlet_of(fit(data, keep_fairlets=40, num_draws=10)).dims == ("chain", "draw", "obs")  # all there are
 
 
 @pytest.mark.parametrize(("number", "of"), [(1, 1), (7, 40), (1, 9), (5, 6)])
@@ -98,10 +95,6 @@ def test_so_many_of_every_so_many_are_kept_wherever_one_begins(number, of):
         np.testing.assert_array_equal(done + later.among(5 * of - done), kept[kept >= done])
 
 
-def test_as_many_as_there_are_draws_are_all(data):
-    assert fairlet_of(fit(data, keep_fairlets=40, num_draws=10)).dims == ("chain", "draw", "obs")
-
-
 def same_draws(est, other):
     """The same posterior, fairlets and their numbers included."""
     one, two = (fit.posterior_["posterior"].to_dataset().drop_attrs() for fit in (est, other))
@@ -110,9 +103,8 @@ def same_draws(est, other):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("keep", [True, 7])
-def test_on_disk_and_in_files_and_resumed_they_are_the_same(data, some, whole, tmp_path, monkeypatch, keep):
-    plain, advance = whole if keep is True else some, gibbs_run.advance
+def test_on_disk_and_in_files_and_resumed_they_are_the_same(data, some, tmp_path, monkeypatch):
+    advance = gibbs_run.advance
 
     def interrupted(run, *settings):
         if run.sweep > 5 + 20:
@@ -122,22 +114,21 @@ def test_on_disk_and_in_files_and_resumed_they_are_the_same(data, some, whole, t
     with monkeypatch.context() as patched:
         patched.setattr(gibbs_run, "advance", interrupted)
         with pytest.warns(RuntimeWarning, match=r"kept the \d+ of 40 draws"):
-            cut = fit(data, keep_fairlets=keep)
+            cut = fit(data, keep_fairlets=7)
         with pytest.warns(RuntimeWarning, match=r"kept the \d+ of 40 draws"):
-            stored = fit(data, tmp_path / "run.zarr", keep_fairlets=keep)
+            stored = fit(data, tmp_path / "run.zarr", keep_fairlets=7)
     assert is_stored(stored.posterior_)
     assert not fairlet_of(stored).variable._in_memory
-    same_draws(cut.resume(), plain)
-    same_draws(GibbsFairClustering.load(tmp_path / "run.zarr").resume(), plain)
+    same_draws(cut.resume(), some)
+    same_draws(GibbsFairClustering.load(tmp_path / "run.zarr").resume(), some)
     stored = GibbsFairClustering.load(tmp_path / "run.zarr")
     cut.save(tmp_path / "run.nc")
     stored.save(tmp_path / "copy.zarr")
     for path in ("run.nc", "copy.zarr"):
         loaded = GibbsFairClustering.load(tmp_path / path)
-        same_draws(loaded, plain)
+        same_draws(loaded, some)
         same_draws(loaded.resume(20), stored.resume(20) if path == "run.nc" else stored)
-    if keep == 7:
-        np.testing.assert_array_equal(fairlet_of(stored)["kept_draw"], [0, 6, 12, 18, 23, 29, 35, 40, 46, 52, 58])
+    np.testing.assert_array_equal(fairlet_of(stored)["kept_draw"], [0, 6, 12, 18, 23, 29, 35, 40, 46, 52, 58])
     chunk = tmp_path / "copy.zarr/posterior/fairlet/c/0/0/0"
     chunk.write_bytes(chunk.read_bytes()[:-1] + b"?")
     with pytest.raises(ValueError, match="checksum of 'posterior/fairlet"):
@@ -176,6 +167,6 @@ def test_the_room_they_take_is_told_beforehand(monkeypatch, data, tmp_path):
         check_disk("run.zarr", (4, 1_000, 100_000), 3, 4, fairlets=fairlets)
     monkeypatch.setattr(memory, "_LARGE", 0)
     monkeypatch.setattr(memory, "free_memory", lambda: 100_000.0)
-    fit(data)
+    fit(data, num_draws=1)
     with pytest.raises(ValueError, match="that the memory has free"):
         fit(data, keep_fairlets=True, num_draws=700)

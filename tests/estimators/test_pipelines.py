@@ -48,15 +48,6 @@ def test_a_pipeline_hands_on_the_groups(kind, routing, monkeypatch):
     assert given["sensitive_features"] is GROUP
 
 
-@pytest.mark.parametrize("routing", [True, False])
-def test_a_pipeline_is_as_fair_as_its_last_step(routing):
-    pipe = make_pipeline(StandardScaler(), bf.FairletKMeans(2, random_state=0))
-    name = "sensitive_features" if routing else "fairletkmeans__sensitive_features"
-    with config_context(enable_metadata_routing=routing):
-        pipe.fit(FRAME, **{name: GROUP})
-    assert bf.fairness.balance(pipe[-1].labels_, GROUP) == 1
-
-
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 @pytest.mark.parametrize("table", [FRAME, MIXED], ids=["numbers", "mixed"])
 def test_other_columns_than_those_of_the_fit_are_told_before_what_is_in_them(table, frame):

@@ -75,14 +75,6 @@ def test_rows_stay_out_of_their_likeliest_cluster_for_balance_alone():
     assert _placed(placed, counts, encode_groups(SEX).code, constraint) is placed
 
 
-def test_numbers_of_draws_do_not_matter():
-    labels = balanced_draws()
-    swapped = np.where(np.arange(len(labels))[:, None] % 3 == 0, 1 - labels, labels)
-    one, other = tree_of(labels), tree_of(swapped)
-    assert (one["constant_data"]["reference_labels"] == other["constant_data"]["reference_labels"]).all()
-    assert (one["posterior"]["labels"] == other["posterior"]["labels"]).all()
-
-
 def test_where_no_numbering_fits_all_draws_it_is_dahls():
     """Two partitions across each other, three draws of one and two of the other."""
     one, other = np.array([0, 0, 1, 1] * 2), np.array([0, 1, 0, 1] * 2)
@@ -117,7 +109,7 @@ def test_any_partition_can_be_asked_about(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("target", ["labels", "joint", "optimal"])
+@pytest.mark.parametrize("target", ["labels", "joint"])
 def test_on_the_patients_few_rows_are_not_where_they_are_likeliest_and_dahls_draw_is_no_better(target):
     data = bf.datasets.load_diabetes()
     X = (data.features - data.features.mean()) / data.features.std()

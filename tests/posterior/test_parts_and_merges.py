@@ -108,15 +108,12 @@ def test_a_part_of_a_mixtures_run_is_neither_loaded_nor_gone_on_with(mixture, tm
             attempt()
 
 
-def test_a_file_that_does_not_say_its_order_is_loaded_as_before(run, tmp_path):
+def test_files_without_an_order_or_with_numbers_for_names_are_loaded(run, fit, people, tmp_path):
     tree = run.posterior_.copy()
     del tree.attrs["run_order"]
     write_tree(tree, tmp_path / "older.nc")
     loaded = bf.GibbsFairClustering.load(tmp_path / "older.nc")
     xr.testing.assert_identical(loaded.posterior_["posterior"], run.posterior_["posterior"])
-
-
-def test_numbers_that_name_rows_are_the_same_in_files(fit, people, tmp_path):
     fit(0, people.table.set_axis(np.arange(40, dtype=np.int16)[::-1])).save(tmp_path / "run.nc")
     assert bf.GibbsFairClustering.load(tmp_path / "run.nc").posterior_["posterior"].sizes["draw"] == 40
 
@@ -203,7 +200,6 @@ def test_a_single_run_is_itself(run, mode):
     for tree in (run.posterior_, mode):
         assert numbered_alike(tree) is tree
         only = concatenate([tree])
-        pd.testing.assert_frame_equal(memberships(only), memberships(tree))
         xr.testing.assert_identical(only["posterior"], tree["posterior"])
         assert only["constant_data"]["reference_labels"].attrs == tree["constant_data"]["reference_labels"].attrs
 

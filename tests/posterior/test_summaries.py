@@ -3,6 +3,7 @@
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 from draws import draws_of
 from partitions import naive_vi, same
@@ -15,6 +16,7 @@ from bayesfair.posterior import (
     dahl_partition,
     diagnostic_vars,
     map_partition,
+    memberships,
     misclassification_probability,
     reference_partition,
     relabel,
@@ -105,6 +107,34 @@ def test_misclassification_is_measured_at_the_medoid_of_the_reference_partition(
             expected[members] = 1 - eta[members, medoid]
         np.testing.assert_allclose(probability, expected)
     assert not np.allclose(*found)
+
+
+def test_memberships_are_the_shares_of_draws_that_they_say(tree, labels):
+    table, drawn = memberships(tree), tree["posterior"]["labels"].values.reshape(-1, N_OBS)
+    assert table["cluster"].tolist() == reference_partition(tree).tolist()
+    assert table["group"].tolist() == list("ababababa")
+    np.testing.assert_array_equal(table["misclassification_probability"], misclassification_probability(tree))
+    for row, (_, told) in enumerate(table.iterrows()):
+        shares = {k: np.mean([draw[row] == k for draw in drawn]) for k in range(N_CLUSTERS)}
+        assert told["probability"] == shares.pop(told["cluster"])
+        assert told["runner_up_probability"] == max(shares.values())
+        if max(shares.values()) > 0:
+            assert shares[told["runner_up"]] == max(shares.values())
+    foreign = tree.copy()  # which is relabelled first
+    foreign["constant_data"] = type(tree)(tree["constant_data"].to_dataset().drop_vars("reference_labels"))
+    foreign["posterior"] = type(tree)(tree["posterior"].to_dataset().assign(labels=(("chain", "draw", "obs"), labels)))
+    pd.testing.assert_frame_equal(memberships(foreign), table)
+
+
+def test_there_is_no_runner_up_to_a_sure_membership():
+    sure = np.tile(np.array([0, 0, 1, 1, 2, 2, 2], np.int8), (2, 5, 1))
+    table = memberships(build_tree(draws_of(sure), np.zeros((7, 1)), None, settings={}, n_clusters=N_CLUSTERS))
+    assert table["runner_up"].isna().all()
+    assert table["runner_up"].dtype == "Int64"
+    assert (table["probability"] == 1).all()
+    assert (table["runner_up_probability"] == 0).all()
+    assert "group" not in table
+    assert table.index.tolist() == list(range(7))
 
 
 def test_relabelling_undoes_any_numbering(tree, labels):

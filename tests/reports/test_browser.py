@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import pytest
 
 import bayesfair as bf
+from bayesfair.reports import pictures
 
 EXECUTABLE = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
@@ -42,35 +43,33 @@ def is_foreign(request, path):
     return request.url != path.as_uri() and not request.url.startswith("data:")
 
 
-@pytest.fixture(scope="module")
-def page_of(make_tree, hostile_names, tmp_path_factory):
-    """A page with wide tables and hostile names."""
-    tree = make_tree(n_clusters=12, dim=30, n_obs=80, **hostile_names(80, 30))
-    return bf.report(tree, tmp_path_factory.mktemp("reports") / "page.html")
-
-
-@pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.slow
-def test_all_is_there_and_nothing_fails(browser, page_of, hostile, width):
-    with opened(browser, page_of, width) as (page, wrong):
-        shown = page.evaluate(PICTURES)
-        assert len(shown) == page.locator("img").count() == 4
-        assert all(pixels > 500 and len(alt) > 40 for pixels, alt in shown)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        assert any(page.evaluate(SCROLLED))
-        assert page.evaluate(WIDER) == 0
-        assert page.title() == "Fair clustering of 80 rows into 12 clusters"
-        assert page.locator("script").count() == 0
-        assert f"a {hostile}" in page.evaluate("document.body.innerText")
-        assert wrong == []
+def test_all_is_there_and_nothing_fails(browser, make_tree, hostile, hostile_names, tmp_path):
+    tree = make_tree(n_clusters=12, dim=30, n_obs=80, **hostile_names(80, 30))  # wide tables
+    path = bf.report(tree, tmp_path / "page.html")
+    for width in (1280, 390):
+        with opened(browser, path, width) as (page, wrong):
+            shown = page.evaluate(PICTURES)
+            assert len(shown) == page.locator("img").count() == 4
+            assert all(pixels > 500 and len(alt) > 40 for pixels, alt in shown)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert any(page.evaluate(SCROLLED))
+            assert page.evaluate(WIDER) == 0
+            assert page.title() == "Fair clustering of 80 rows into 12 clusters"
+            assert page.locator("script").count() == 0
+            assert f"a {hostile}" in page.evaluate("document.body.innerText")
+            assert wrong == []
 
 
-@pytest.mark.parametrize("locked", [True, False])
-def test_the_policy_is_a_second_lock_without_which_hostile_names_run(browser, page_of, hostile, tmp_path, locked):
-    text, unsafe = page_of.read_text(encoding="utf-8"), tmp_path / "unsafe.html"
-    text = text.replace("</main>", f'<p title="{hostile}">')
-    unsafe.write_text(text if locked else text.replace("Content-Security-Policy", "nothing"))
-    with opened(browser, unsafe) as (page, wrong):
-        assert (page.title() == "1") == (not locked)
-        assert any("Content Security Policy" in line for line in wrong) == locked
-        assert wrong != []
+def test_the_policy_is_a_second_lock_without_which_hostile_names_run(
+    browser, hostile_tree, hostile, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(pictures, "_render", lambda *_: (b"", ""))
+    text = bf.report(hostile_tree, tmp_path / "page.html").read_text(encoding="utf-8")
+    text, unsafe = text.replace("</main>", f'<p title="{hostile}">'), tmp_path / "unsafe.html"
+    for locked in (True, False):
+        unsafe.write_text(text if locked else text.replace("Content-Security-Policy", "nothing"))
+        with opened(browser, unsafe) as (page, wrong):
+            assert (page.title() == "1") == (not locked)
+            assert any("Content Security Policy" in line for line in wrong) == locked
+            assert wrong != []
