@@ -77,7 +77,9 @@ def test_every_draw_is_balanced(data, fitted):
     assert (fitted.posterior_["sample_stats"]["balance"] == 1).all()  # 50 : 50, fairlets of one and one
     assert bf.fairness.balance(fitted.labels_, data.sensitive) == 1
     assert set(fitted.labels_) == set(fitted.map_labels_) == {0, 1}
-    assert fitted.misclassification_probability_.shape == (100,)
+    np.testing.assert_array_equal(fitted.labels_, bf.posterior.reference_partition(fitted.posterior_))
+    told = bf.posterior.misclassification_probability(fitted.posterior_)
+    np.testing.assert_array_equal(fitted.misclassification_probability_, told)
     assert (fitted.posterior_["posterior"]["labels"].dtype, fitted.n_iter_) == (np.int8, 15)
 
 
@@ -441,45 +443,12 @@ def test_files_of_other_runs_are_told(fitted, tmp_path):
         GibbsFairClustering.load(path)
 
 
-@pytest.mark.slow
-def test_estimator_pictures_and_page_tell_of_one_partition(data, fitted):
-    """README's five lines: row 151 was told 0.95 by the estimator, whose labels it was about 0.05."""
-    from bayesfair.plots.matrix import ordered_matrix
-    from bayesfair.plots.uncertainty_plot import uncertainty_points
-    from bayesfair.reports.contents import read_contents
-
-    patients = bf.datasets.load_diabetes()
-    run = {**SHORT, "num_chains": 4, "num_warmup": 20, "num_draws": 60}
-    est = GibbsFairClustering(3, **run).fit(patients.features, sensitive_features=patients.sensitive)
-    points, contents = uncertainty_points(est.posterior_), read_contents(est.posterior_)
-    for cluster, doubt in [(points.cluster, points.probability), (contents.cluster, contents.doubt)]:
-        np.testing.assert_array_equal(cluster, est.labels_)
-        np.testing.assert_array_equal(doubt, est.misclassification_probability_)
-    order = ordered_matrix(est.posterior_).order
-    np.testing.assert_array_equal(order, np.lexsort((est.misclassification_probability_, est.labels_)))
-    of_map = bf.posterior.misclassification_probability(est.posterior_, reference=est.map_labels_)
-    assert np.abs(of_map - est.misclassification_probability_).max() > 0.3  # they are different questions
-
-
-@pytest.mark.slow
-def test_chains_that_disagree_are_told_after_fit_and_resume():
-    """Five clusters of 25 heaps at a temperature that makes the valleys between good solutions deep."""
-    heaps = bf.datasets.make_gmm_grid(n_samples=200)
-    est = GibbsFairClustering(5, inverse_temperature=(0.5, 2.0), **{**SHORT, "num_chains": 4, "num_draws": 50})
-    with pytest.warns(
-        ConvergenceWarning,
-        match=r"The chains do not agree: they sit in different modes\. R-hat is .* below 1\.01 is wanted",
-    ):
-        est.fit(heaps.features, sensitive_features=heaps.sensitive)
-    with pytest.warns(ConvergenceWarning, match="do not agree") as told:
-        est.resume(50)
-    assert told[0].filename == __file__
-    est.num_chains, est.num_draws = 1, 50
-    with pytest.warns(ConvergenceWarning, match="One chain cannot be checked"):
-        est.fit(heaps.features, sensitive_features=heaps.sensitive)
-    est.num_chains, est.num_draws = 4, 3
-    with pytest.warns(ConvergenceWarning, match="Too few draws to tell"):
-        est.fit(heaps.features, sensitive_features=heaps.sensitive)
+def test_what_the_chains_say_is_told_after_fit_and_resume(data, fitted):
+    """What that is: tests/posterior/test_modes.py."""
+    for goes_on in (lambda: fit(data), lambda: pickle.loads(pickle.dumps(fitted)).resume(1)):
+        with pytest.warns(ConvergenceWarning, match="Too few draws to tell|do not agree") as told:
+            goes_on()
+        assert told[0].filename == __file__
 
 
 @pytest.mark.slow
@@ -488,20 +457,14 @@ def test_nothing_is_told_where_chains_agree(data, recwarn):
     assert not [warning for warning in recwarn if issubclass(warning.category, ConvergenceWarning)]
 
 
-@pytest.mark.slow
 def test_a_posterior_without_density_has_no_map_and_all_else(cut, tmp_path):
-    est = pickle.loads(pickle.dumps(cut))
-    stats = est.posterior_["sample_stats"].to_dataset().drop_vars("lp", errors="ignore")
-    est.posterior_["sample_stats"] = type(est.posterior_)(stats)
-    assert not hasattr(est, "map_labels_")
     with pytest.raises(AttributeError, match=r"no `map_labels_`.*Under target='cut' densities are not known"):
-        est.map_labels_  # noqa: B018
-    assert "lp" not in bf.posterior.summary(est.posterior_).index
-    est.save(tmp_path / "run.nc")
+        cut.map_labels_  # noqa: B018
+    assert "lp" not in bf.posterior.summary(cut.posterior_).index
+    cut.save(tmp_path / "run.nc")
     loaded = GibbsFairClustering.load(tmp_path / "run.nc")
-    np.testing.assert_array_equal(loaded.misclassification_probability_, est.misclassification_probability_)
+    np.testing.assert_array_equal(loaded.misclassification_probability_, cut.misclassification_probability_)
     assert bf.plots.trace(loaded.posterior_).shape[1] == 2
-    bf.report(loaded.posterior_, tmp_path / "report.html")
     assert "lp" not in draws_of(loaded.posterior_).scalars
 
 

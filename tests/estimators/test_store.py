@@ -3,12 +3,8 @@
 import errno
 import os
 import shutil
-import signal
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,7 +21,6 @@ from bayesfair.posterior.saved import arrays_of
 from bayesfair.posterior.store import is_stored
 from bayesfair.posterior.tree import draws_of
 
-ROOT = Path(__file__).parents[2]
 SHORT = {"num_chains": 2, "num_warmup": 5, "num_draws": 40, "num_starts": 0, "random_state": 0, "progress_bar": False}
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few draws
 
@@ -122,7 +117,9 @@ def test_a_stored_fit_is_the_fit_in_memory_and_goes_on_like_it(data, tmp_path):
 
 
 def test_what_is_there_at_any_moment_lacks_no_finished_chunk_and_no_bit(data, whole, tmp_path, monkeypatch):
-    """What others read, and what kill -9 leaves: copies of the folder within its writes and before the steps of its end."""
+    """What others read, and what `kill -9` leaves: copies of the folder within its writes and before the steps of its end.
+
+    tests/distributed/test_command.py has a real one."""
     store, copies, calls = tmp_path / "run.zarr", [], Counter()
 
     def copied_before(step, every):
@@ -365,41 +362,3 @@ def test_more_draws_than_there_is_room_for_are_refused_before_sampling(data, tmp
     monkeypatch.setattr(memory, "free_disk", lambda path: 100_000)
     with pytest.raises(ValueError, match=r"that the disk of '.*run\.zarr' has free, got .* which take 0\.4 MB"):
         fit(data, tmp_path / "run.zarr", num_draws=1000)
-
-
-KILLED = """
-import os, signal, sys, threading, warnings
-warnings.simplefilter("ignore")
-import bayesfair as bf
-from bayesfair.gibbs import run
-from bayesfair.posterior import store
-path, draws, delay = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
-append, run.MAX_CHUNK, done = store.StoredRun.append, 8, []
-def die():
-    os.kill(os.getpid(), signal.SIGKILL)
-def slowly(self, *chunk):
-    append(self, *chunk)
-    done.append(chunk[0].labels.shape[1])
-    if sum(done) >= draws:
-        threading.Timer(delay, die).start()
-store.StoredRun.append, store.StoredRun.finish = slowly, lambda *_: die()
-data = bf.datasets.make_well_specified(seed=0)
-settings = {"num_chains": 2, "num_warmup": 5, "num_draws": 40, "num_starts": 0, "random_state": 0, "progress_bar": False}
-bf.GibbsFairClustering(2, **settings).fit(data.features, sensitive_features=data.sensitive, store=path)
-"""
-LIMIT = 3600  # seconds: the last guard against a process that hangs
-
-
-@pytest.mark.slow
-def test_kill_nine_loses_no_finished_chunk_and_changes_no_bit(whole, tmp_path):
-    """At draws and a delay that a seed decides."""
-    store, rng = tmp_path / "run.zarr", np.random.default_rng(15)
-    at = int(rng.integers(1, 30))
-    command = [sys.executable, "-c", KILLED, store, str(at), str(rng.uniform(0, 0.06))]
-    killed = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=LIMIT)
-    assert killed.returncode == -signal.SIGKILL
-    tree = read_tree(store)
-    done = tree["posterior"].sizes["draw"]
-    assert at <= done <= 40
-    np.testing.assert_array_equal(tree["sample_stats"]["lp"], whole["sample_stats"]["lp"][:, :done])
-    same_tree(GibbsFairClustering.load(store).resume().posterior_, whole)
