@@ -69,21 +69,7 @@ def test_without_groups_there_is_nothing_to_balance(table):
     np.testing.assert_array_equal(est.reassign(table[0], sensitive_features=None), est.predict(table[0]))
 
 
-@pytest.mark.slow
-def test_row_names_stay_with_the_run(table, tmp_path):
-    X, groups = table
-    path = tmp_path / "run.zarr"
-    est = bf.GibbsFairClustering(2, target="labels", **SHORT).fit(X, sensitive_features=groups, store=path)
-    tree = est.posterior_.copy().load()
-    again = bf.GibbsFairClustering.load(path).resume(5)
-    for one in (tree, again.posterior_, bf.posterior.read_tree(path)):
-        assert bf.posterior.memberships(one).index.tolist() == X.index.tolist()
-
-
-CENTERS_AT_EDGES = {
-    "kl": ([[0.0, 4.0], [9.0, 4.0]], 9.0),
-    "binary": ([[0.0, 0.5], [1.0, 0.5]], 1.0),
-}
+CENTERS_AT_EDGES = {"kl": ([[0.0, 4.0], [9.0, 4.0]], 9.0), "binary": ([[0.0, 0.5], [1.0, 0.5]], 1.0)}
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e-9])

@@ -62,12 +62,7 @@ CATEGORIES = {"categorical_features": [0, 1, 2]}
 NOT_CUT = {"inner_steps": 3, **FAIRLETS_REFUSE, **ALONE}
 TABLE = [
     Line(Gibbs, {"target": "joint"}, f"{GIBBS} {OF_FAIRLETS} {JUMPS} {OF_CHANGING}", NOT_CUT),
-    Line(
-        Gibbs,
-        {"composition": "singletons"},
-        f"{GIBBS} {OF_FAIRLETS} {JUMPS}",
-        {**NONE_CHANGE, **NOT_CUT},
-    ),
+    Line(Gibbs, {"composition": "singletons"}, f"{GIBBS} {OF_FAIRLETS} {JUMPS}", {**NONE_CHANGE, **NOT_CUT}),
     Line(Gibbs, {"target": "optimal"}, f"{GIBBS} {OF_FAIRLETS} {JUMPS}", {**NONE_CHANGE, **NOT_CUT}),
     Line(
         Gibbs,

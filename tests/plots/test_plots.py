@@ -39,20 +39,14 @@ def test_points_take_columns_by_name_and_place(make_tree):
     assert points.axes == ("income", "age")
     one = uncertainty_points(make_tree(dim=1))
     assert one.axes == ("f0", "row")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
+    for arguments, text in (
         ({"columns": ("f0", "f9")}, "be among f0, f1, f2, f3, got 'f9'"),
         ({"columns": ("f0",)}, "`columns` must name two features"),
         ({"columns": (0, 4)}, "positions below 4"),
         ({"X": np.ones((3, 2))}, "one entry per row"),
-    ],
-)
-def test_bad_columns_are_told(make_tree, arguments, text):
-    with pytest.raises(ValueError, match=text):
-        bf.plots.uncertainty(make_tree(), **arguments)
+    ):
+        with pytest.raises(ValueError, match=text):
+            bf.plots.uncertainty(tree, **arguments)
 
 
 def test_uncertainty_draws_every_point_once_and_numbers_the_clusters_in_their_middle(make_tree):
@@ -203,12 +197,8 @@ def test_trace_of_zeros_and_ones_is_their_share_in_a_window_and_whole_numbers_sh
     assert (np.diff(edges) == 1).all()
 
 
-def test_trace_of_a_run_in_which_nothing_moved(make_tree):
-    still = make_tree().isel(draw=[0] * 8, chain=[0, 0])
-    assert bf.plots.trace(still).shape == (6, 2)
-
-
-def test_trace_of_a_scalar_that_moves_by_one_step_of_rounding(make_tree):
+def test_trace_of_a_run_in_which_nothing_moved_or_by_one_step_of_rounding(make_tree):
+    assert bf.plots.trace(make_tree().isel(draw=[0] * 8, chain=[0, 0])).shape == (6, 2)
     tree = make_tree()
     for chain, lp in enumerate([-123.456, 1e17]):
         tree["sample_stats"]["lp"][:] = lp

@@ -12,7 +12,7 @@ from bayesfair.fairness import Groups
 from bayesfair.posterior import labels as blocks
 from bayesfair.posterior import memory, misclassification_probability, read_tree, summary
 from bayesfair.posterior import store as stores
-from bayesfair.posterior.memory import check_memory, sampler_bytes
+from bayesfair.posterior.memory import sampler_bytes
 from bayesfair.posterior.saved import state_dataset
 from bayesfair.posterior.store import begin_run, is_stored, open_store, write_store
 from bayesfair.posterior.tree import build_tree
@@ -125,12 +125,3 @@ def test_a_sampler_takes_no_more_than_is_predicted(moves_fairlets, measured, mon
     monkeypatch.setattr(memory.os, "cpu_count", lambda: 2)
     assert measured <= sampler_bytes(4, 25, moves_fairlets=moves_fairlets) <= 1.25 * measured
     assert sampler_bytes(1, 25, moves_fairlets=moves_fairlets) < sampler_bytes(2, 25, moves_fairlets=moves_fairlets)
-
-
-def test_what_is_not_known_or_not_worth_a_word_is_not_refused(monkeypatch):
-    monkeypatch.setattr(memory, "free_memory", lambda: 10.0)
-    check_memory((2, 100, 1000), 3, 4)
-    with pytest.raises(ValueError, match=r"that the memory has free, got 4 chains of 1,000 draws of 1,000,000 rows"):
-        check_memory((4, 1000, 1_000_000), 3, 4)
-    monkeypatch.setattr(memory, "free_memory", lambda: None)
-    check_memory((4, 1000, 1_000_000), 3, 4)
