@@ -17,13 +17,6 @@ SHORT = {"num_chains": 2, "num_warmup": 5, "num_draws": 40, "num_starts": 0, "ra
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few draws
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _short_chunks():
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(gibbs_run, "MAX_CHUNK", 8)
-        yield
-
-
 @pytest.fixture(scope="module")
 def data():
     return bf.datasets.make_well_specified(seed=0)

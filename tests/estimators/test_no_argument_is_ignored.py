@@ -24,66 +24,56 @@ class Line(NamedTuple):
     refused: dict
 
 
-GIBBS = (
-    "n_clusters loss target categorical_features min_group_size inverse_temperature num_chains num_warmup num_draws "
-)
-GIBBS += "thinning num_starts random_state progress_bar mesh"
-OF_FAIRLETS, FAIRLETS_REFUSE = "composition reallocation ", {"min_balance": 0.5, "crossed": False, "size_min": 3}
-FAIRLETS_REFUSE |= {"size_max": 30}
-OF_CHANGING, NONE_CHANGE = "fairlet_move keep_fairlets ", {"fairlet_move": "rectangular-loop", "keep_fairlets": 3}
-OF_LABELS, LABELS_REFUSE = (
-    "min_balance crossed size_min size_max ",
-    {"composition": (1, 1), "reallocation": "blocked", "inner_steps": 3},
-)
-LABELS_REFUSE |= NONE_CHANGE
+COMMON = "n_clusters random_state progress_bar "
+GIBBS = f"{COMMON} loss target categorical_features min_group_size inverse_temperature num_chains num_warmup num_draws "
+GIBBS += "thinning num_starts mesh "
 ALONE = {"power": 3.0, "category_weight": 2.0, "merged_group_name": "rest"}  # without what they belong to
+OVER_FAIRLETS, CHANGING = f"{GIBBS} composition reallocation ", "fairlet_move keep_fairlets "
+FAIRLETS_REFUSE = {"min_balance": 0.5, "crossed": False, "size_min": 3, "size_max": 30}
+NONE_CHANGE = {"fairlet_move": "rectangular-loop", "keep_fairlets": 3}
+OVER_LABELS = f"{GIBBS} min_balance crossed size_min size_max "
+LABELS_REFUSE = {"composition": (1, 1), "reallocation": "blocked", "inner_steps": 3, **NONE_CHANGE, **ALONE}
 MIXTURE = (
     "n_components fairness_weight covariance_type categorical_features inference prior num_chains num_draws starts "
 )
-MIXTURE += "random_state progress_bar"
+MIXTURE += "random_state progress_bar "
 CHAINS = "num_warmup chain_method"
 AFFINITY = {"affinity": "precomputed", "n_neighbors": 5}
-VARIATIONAL = "n_clusters objective target_proportions n_init max_iter tol random_state progress_bar "
+VARIATIONAL = f"{COMMON} objective target_proportions n_init max_iter tol "
 ERROR = "fairness_weight max_fairness_error"
 FMC = "n_components covariance_type categorical_features solver batch_size subsample n_init max_iter tol random_state "
 FMC += "progress_bar"
 GAP = "gap_margin min_share"
-TILTED = "n_clusters tilt solver n_init max_iter tol random_state progress_bar"
+TILTED = f"{COMMON} tilt solver n_init max_iter tol"
 BIG = "n_components max_iter min_eigenvalue n_local_steps matching_probabilities weight_prior tol n_init random_state "
-BALANCED = (
-    "n_clusters min_balance crossed size_min size_max loss min_group_size n_init max_iter random_state progress_bar"
-)
-FAIRLETS = "n_clusters composition n_init max_iter tol random_state progress_bar "
+BALANCED = f"{COMMON} min_balance crossed size_min size_max loss min_group_size n_init max_iter"
+FAIRLETS = f"{COMMON} composition n_init max_iter tol "
 
 Gibbs, Mixture = bf.GibbsFairClustering, bf.BayesianFairMixture
 Variational, Fmc, Tilted = bf.VariationalFairClustering, bf.FairMixture, bf.TiltedKMeans
 JUMPS = "mode_jumps tempering"
 CATEGORIES = {"categorical_features": [0, 1, 2]}
 NOT_CUT = {"inner_steps": 3, **FAIRLETS_REFUSE, **ALONE}
+CUT_BY_PARTS = {"target": "cut", "loss": "minkowski", "categorical_features": [2], "min_group_size": 2}
 TABLE = [
-    Line(Gibbs, {"target": "joint"}, f"{GIBBS} {OF_FAIRLETS} {JUMPS} {OF_CHANGING}", NOT_CUT),
-    Line(Gibbs, {"composition": "singletons"}, f"{GIBBS} {OF_FAIRLETS} {JUMPS}", {**NONE_CHANGE, **NOT_CUT}),
-    Line(Gibbs, {"target": "optimal"}, f"{GIBBS} {OF_FAIRLETS} {JUMPS}", {**NONE_CHANGE, **NOT_CUT}),
+    Line(Gibbs, {"target": "joint"}, f"{OVER_FAIRLETS} {JUMPS} {CHANGING}", NOT_CUT),
+    Line(Gibbs, {"composition": "singletons"}, f"{OVER_FAIRLETS} {JUMPS}", {**NONE_CHANGE, **NOT_CUT}),
+    Line(Gibbs, {"target": "optimal"}, f"{OVER_FAIRLETS} {JUMPS}", {**NONE_CHANGE, **NOT_CUT}),
     Line(
         Gibbs,
         {"target": "cut"},
-        f"{GIBBS} {OF_FAIRLETS} {OF_CHANGING} inner_steps mode_jumps",
+        f"{OVER_FAIRLETS} {CHANGING} inner_steps mode_jumps",
         {"tempering": True, **FAIRLETS_REFUSE, **ALONE},
     ),
     Line(
         Gibbs,
-        {"target": "cut", "loss": "minkowski", "categorical_features": [2], "min_group_size": 2},
-        f"{GIBBS} {OF_FAIRLETS} {OF_CHANGING} {' '.join(ALONE)} inner_steps",
+        CUT_BY_PARTS,
+        f"{OVER_FAIRLETS} {CHANGING} {' '.join(ALONE)} inner_steps",
         {"mode_jumps": 5, "tempering": True, **FAIRLETS_REFUSE},
     ),
-    Line(Gibbs, {"target": "labels"}, f"{GIBBS} {OF_LABELS} {JUMPS}", {**LABELS_REFUSE, **ALONE}),
+    Line(Gibbs, {"target": "labels"}, f"{OVER_LABELS} {JUMPS}", LABELS_REFUSE),
     *(
-        Line(
-            Gibbs,
-            {"target": "labels", **more},
-            f"{GIBBS} {OF_LABELS} tempering",
-            {"mode_jumps": 5, **LABELS_REFUSE, **ALONE},
-        )
+        Line(Gibbs, {"target": "labels", **more}, f"{OVER_LABELS} tempering", {"mode_jumps": 5, **LABELS_REFUSE})
         for more in ({"tempering": True}, {"num_starts": 0})
     ),
     Line(Mixture, {"inference": "nuts"}, f"{MIXTURE} smoothing tempering {CHAINS}", {}),

@@ -28,12 +28,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 COST = "sampling_time", "peak_memory"
 
 
-@pytest.fixture(autouse=True)
-def _short_chunks(monkeypatch):
-    """Several chunks, however fast sweeps are."""
-    monkeypatch.setattr(gibbs_run, "MAX_CHUNK", 8)
-
-
 @pytest.fixture(scope="module")
 def data():
     return bf.datasets.make_well_specified(seed=0)
