@@ -44,7 +44,7 @@ def fitted(data):
 
 @pytest.fixture(scope="module")
 def cut(data):
-    return fit(data, target="cut")
+    return fit(data, target="cut", num_starts=0)
 
 
 READ = """check_dont_overwrite_parameters check_dtype_object check_estimators_dtypes check_estimators_nan_inf
@@ -177,13 +177,14 @@ def test_pickles_clones_polars_and_numpy_give_the_same_draws(data, fitted):
 )
 def test_targets_and_temperatures(data, target, temperature):
     """They are sampled or not, and those of a fit can be handed back."""
-    est = fit(data, target=target, inverse_temperature=temperature)
+    settings = {"target": target, "num_starts": 0}
+    est = fit(data, inverse_temperature=temperature, **settings)
     name = "lambda_c" if target == "labels" else "lambda_f"
     sampled = temperature == "dispersion" and target != "cut"
     assert (np.unique(est.posterior_["posterior"][name].values).size > 1) == sampled
     known = est.inverse_temperature_
     for given in [known, *known[: target == "labels"]]:
-        again = fit(data, target=target, inverse_temperature=given)
+        again = fit(data, inverse_temperature=given, **settings)
         np.testing.assert_allclose(again.inverse_temperature_, known, rtol=1e-6)
         assert np.unique(again.posterior_["posterior"][name].values).size == 1
 
@@ -192,7 +193,7 @@ def test_targets_and_temperatures(data, target, temperature):
 def test_losses(data, loss):
     X = data.features.to_numpy()
     X = (X - X.min(0) + 0.1) / (np.ptp(X, axis=0) + 0.2)
-    more = {"power": 3.0} if loss == "minkowski" else {}
+    more = {"power": 3.0, "num_starts": 0} if loss == "minkowski" else {"num_starts": 0}
     est = GibbsFairClustering(2, loss=loss, target="optimal", **more, **SHORT).fit(X, sensitive_features=data.sensitive)
     assert bf.fairness.balance(est.labels_, data.sensitive) == 1
     assert est.predict(X).shape == (100,)
@@ -203,7 +204,7 @@ def test_a_loss_of_your_own_survives_a_file(data, tmp_path):
     class Halved(DissimilarityLoss):
         pass
 
-    est = fit(data, loss=Halved(), target="optimal")
+    est = fit(data, loss=Halved(), target="optimal", num_starts=0)
     est.save(tmp_path / "run.nc")
     with pytest.raises(ValueError, match="Pass the Loss object"):
         GibbsFairClustering.load(tmp_path / "run.nc")
