@@ -37,8 +37,7 @@ def shares(tree):
     return np.array([[(flat[:, i] == flat[:, j]).mean() for j in range(N_OBS)] for i in range(N_OBS)])
 
 
-@pytest.mark.parametrize("threshold", [0.5, 0.55, 1e-9])
-@pytest.mark.parametrize("tile", [3, 2_048])
+@pytest.mark.parametrize(("threshold", "tile"), [(0.5, 3), (0.55, 2_048), (1e-9, 3)])
 def test_edges_are_the_pairs_that_are_together_as_often(tree, threshold, tile, monkeypatch):
     monkeypatch.setattr(consensus, "TILE", tile)
     monkeypatch.setattr(consensus, "ELEMENTS", 5 * N_CLUSTERS * tile)  # draws are in blocks too
@@ -78,12 +77,6 @@ def test_no_matrix_of_all_rows(monkeypatch):
     assert edge == (labels[0, :, one] == labels[0, :, other]).mean()
 
 
-@pytest.mark.parametrize("threshold", [0, -0.1, 1.5, np.nan])
-def test_a_threshold_is_a_share(tree, threshold):
-    with pytest.raises(ValueError, match="`threshold` must be a finite number above zero and at most 1"):
-        co_clustering_graph(tree, threshold)
-
-
 def test_what_is_wrong_is_told(tree):
     n_edges = co_clustering_graph(tree, 0.4).number_of_edges()
     assert co_clustering_graph(tree, 0.4, max_edges=n_edges).number_of_edges() == n_edges
@@ -92,6 +85,9 @@ def test_what_is_wrong_is_told(tree):
             ValueError, match=rf"at most {most} edges at this threshold, got \d+ so far. Raise `threshold`"
         ):
             co_clustering_graph(tree, 0.4, max_edges=most)
+    for threshold in (0, -0.1, 1.5, np.nan):
+        with pytest.raises(ValueError, match="`threshold` must be a finite number above zero and at most 1"):
+            co_clustering_graph(tree, threshold)
     with pytest.raises(TypeError, match="`threshold` must be a finite number"):
         co_clustering_graph(tree, "half")
     with pytest.raises(ValueError, match="name each row once, got 'x' 20 times"):

@@ -44,9 +44,7 @@ def chunk(draws, which):
     )
 
 
-@pytest.mark.parametrize(
-    ("about", "n_clusters"), [("attributes", 128), ("modes", 3), ("names", 1), ("names", 129), ("modes", 300)]
-)
+@pytest.mark.parametrize(("about", "n_clusters"), [("attributes", 128), ("modes", 3), ("names", 1), ("modes", 300)])
 def test_a_run_on_disk_is_the_tree_in_memory(tmp_path, about, n_clusters):
     n, num_draws = 301, 5
     labels = RNG.integers(n_clusters, size=(3, num_draws, n)).astype(np.int8 if n_clusters <= 127 else np.int16)
