@@ -25,7 +25,6 @@ PROGRAMS = {  # in one process that runs all fast tests; a file that is not name
     "engines/test_sample_weight.py": 6,
     "engines/test_tilted_kmeans.py": 22,
     "engines/test_variational.py": 41,
-    "estimators/test_after_sampling.py": 10,
     "estimators/test_bayesian_fair_mixture.py": 56,
     "estimators/test_comparison.py": 1,
     "estimators/test_gibbs_fair_clustering.py": 18,

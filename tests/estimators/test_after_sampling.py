@@ -7,7 +7,6 @@ from functools import cache
 import numpy as np
 import pytest
 from tables import MIXED, MIXTURE, PLAIN, SEX, THIRDS
-from tiers import tiers
 
 import bayesfair as bf
 
@@ -101,7 +100,8 @@ def test_what_fails_after_sampling_loses_no_draws(whole, which, steps, monkeypat
     assert again.posterior_["posterior"].sizes["draw"] == SHORT["num_draws"] + 2
 
 
-@pytest.mark.parametrize("which", tiers(MADE, ["labels"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("which", MADE)
 def test_ctrl_c_after_sampling_loses_no_draws(whole, which, monkeypatch):
     """Numbering the clusters of a large run takes a while."""
 

@@ -61,6 +61,7 @@ def test_bootstrap_samples_keep_the_groups_sizes():
     assert not np.array_equal(drawn[0], drawn[1])
 
 
+@pytest.mark.slow
 def test_attributes_that_are_balanced_one_by_one_are_so_in_the_samples_too():
     """Of the crossings one is rarer than a cluster, so that none could be balanced."""
     columns = pd.DataFrame({"sex": GROUPS, "region": np.where(np.arange(120) % 5, "south", "north")})

@@ -458,6 +458,7 @@ def test_nothing_is_told_where_chains_agree(data, recwarn):
     assert not [warning for warning in recwarn if issubclass(warning.category, ConvergenceWarning)]
 
 
+@pytest.mark.slow
 def test_a_posterior_without_density_has_no_map_and_all_else(cut, tmp_path):
     with pytest.raises(AttributeError, match=r"no `map_labels_`.*Under target='cut' densities are not known"):
         cut.map_labels_  # noqa: B018
@@ -469,7 +470,7 @@ def test_a_posterior_without_density_has_no_map_and_all_else(cut, tmp_path):
     assert "lp" not in draws_of(loaded.posterior_).scalars
 
 
-@pytest.mark.parametrize("which", ["fitted", "cut"])
+@pytest.mark.parametrize("which", tiers(["fitted", "cut"], ["fitted"]))
 def test_a_second_fit_compiles_nothing(request, which):
     """Other numbers in a table of the same shape, another seed, and draws that go on: the programs are there."""
     first = request.getfixturevalue(which)

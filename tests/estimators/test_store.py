@@ -129,7 +129,7 @@ def test_what_is_there_at_any_moment_lacks_no_finished_chunk_and_no_bit(data, wh
         patched.setattr(stores, step, then)
 
     with monkeypatch.context() as patched:
-        for step, every in {"_extend": 41, "_write_root": 5, "_fill": 1, "_delete_chunks": 1}.items():
+        for step, every in {"_extend": 60, "_write_root": 8, "_fill": 1, "_delete_chunks": 1}.items():
             copied_before(step, every)
         fit(data, store)
     assert len({done for _, done, _ in copies}) > 3
@@ -174,13 +174,12 @@ def test_ctrl_c_keeps_the_draws_and_resume_makes_the_others(data, whole, tmp_pat
             raise KeyboardInterrupt
         return advance(run, target, n_draws, thinning)
 
-    for store in (tmp_path / "run.zarr", None):
-        with monkeypatch.context() as patched:
-            patched.setattr(gibbs_run, "advance", interrupted)
-            with pytest.warns(RuntimeWarning, match=r"kept the \d+ of 40 draws"):
-                est = fit(data, store)
-        assert 20 < est.posterior_["posterior"].sizes["draw"] < 40
-        same_tree(est.resume().posterior_, whole)
+    with monkeypatch.context() as patched:
+        patched.setattr(gibbs_run, "advance", interrupted)
+        with pytest.warns(RuntimeWarning, match=r"kept the \d+ of 40 draws"):
+            est = fit(data, tmp_path / "run.zarr")
+    assert 20 < est.posterior_["posterior"].sizes["draw"] < 40
+    same_tree(est.resume().posterior_, whole)
 
 
 def test_a_store_that_is_there_is_refused_and_left_alone(data, tmp_path):
