@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from tables import MIXED, MIXTURE, PLAIN, SEX, THIRDS
+from toys.tables import MIXED, MIXTURE, PLAIN, SEX, THIRDS
 
 import bayesfair as bf
 

@@ -8,8 +8,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import estimator_checks_generator
-from tables import HALVES, MIXED, MIXTURE, SEX
 from tiers import tiers
+from toys.tables import HALVES, MIXED, MIXTURE, SEX
 
 import bayesfair as bf
 from bayesfair._compilations import compilations

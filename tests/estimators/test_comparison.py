@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
-from tables import MIXED, MIXTURE, SEX
+from toys.tables import MIXED, MIXTURE, SEX
 
 import bayesfair as bf
 from bayesfair.estimators import comparison

@@ -5,8 +5,8 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from tables import PLAIN, THIRDS
 from tiers import tiers
+from toys.tables import PLAIN, THIRDS
 
 import bayesfair as bf
 from bayesfair.estimators.new_rows import distances

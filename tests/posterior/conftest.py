@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-import tables
+from toys import tables
 
 import bayesfair as bf
 
