@@ -104,6 +104,7 @@ def test_samplers_tell_chains_modes_and_losses():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:`X` has standard deviations from")  # income is in no unit of age
 def test_mixtures_tell_bic_and_loo_and_of_categories_no_costs(monkeypatch):
     monkeypatch.setitem(sampling.LEAPFROG_STEPS, "nuts", 8)  # trees take seconds to compile
     settings = {"n_clusters": [2], "num_bootstraps": 0}

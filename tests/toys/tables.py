@@ -7,7 +7,7 @@ RNG = np.random.default_rng(0)
 HALVES = np.arange(90) % 2  # clusters of MIXED
 MIXED = pd.DataFrame(
     {
-        "colour": np.where(RNG.random(90) < 0.8, HALVES, 1 - HALVES).astype(str),
+        "colour": np.array(["green", "red"])[np.where(RNG.random(90) < 0.8, HALVES, 1 - HALVES)],
         "age": 40 + 6 * HALVES + RNG.normal(size=90),
         "income": 2e4 + 5e3 * HALVES + 900 * RNG.normal(size=90),
     }
