@@ -88,6 +88,7 @@ def test_exact_balance_and_a_trace_that_never_rises():
         np.testing.assert_allclose(est.cluster_centers_[k], X[est.labels_ == k].mean(0))
 
 
+@pytest.mark.slow
 def test_large_counts_in_float32_cost_what_they_do_in_float64():
     """Divergences are a millionth of the potentials that they are differences of."""
     rng = np.random.default_rng(0)
@@ -186,7 +187,7 @@ def hostile_tables():
     }
 
 
-@pytest.mark.parametrize("name", tiers(hostile_tables(), ["one-hot", "weights", "tiny, three groups"]))
+@pytest.mark.parametrize("name", tiers(hostile_tables(), ["weights", "tiny, three groups"]))
 @pytest.mark.filterwarnings("ignore:Groups with fewer members")
 def test_ties_end_in_balanced_labels(name):
     """A path between clusters once ran in a circle for ever, or labels that were tied changed 300 times."""

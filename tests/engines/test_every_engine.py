@@ -157,7 +157,6 @@ def test_float32_is_read_as_it_is_and_tells_what_its_float64_tells(engine):
 
 
 VARIANTS = [
-    bf.FairMixture(2, max_gap=0.3, n_init=2, covariance_type="full", random_state=0),
     bf.VariationalFairClustering(2, max_fairness_error=0.5, random_state=0),
     bf.VariationalFairClustering(2, objective="ncut", random_state=0),
     bf.TiltedKMeans(2, solver="sgd", batch_size=20, max_iter=30, n_init=2, random_state=0),
