@@ -13,7 +13,12 @@ DATA = """
 data = bf.datasets.make_vfc_synthetic(unequal=True)
 code = np.asarray(data.sensitive)
 X, s, rows = bf.distributed.deal(data.features, code)
-made = {}
+"""
+SMALL = """
+est = bf.TiltedKMeans(3, tilt=0.5, random_state=0, mesh=mesh).fit(X)
+names = ("cluster_centers_", "tilted_sse_", "inertia_", "within_cluster_variance_", "max_distance_")
+made = {f"tilted {name}": getattr(est, name) for name in names}
+made["tilted labels"] = bf.distributed.gather(est.labels_, rows)
 """
 FITS = """
 import jax
@@ -45,10 +50,6 @@ lacking[(rows % 5 == 0) & (code[rows] == code[0]), 1] = np.nan
 est = bf.BigLearnMixture(2, max_iter=10, random_state=0, mesh=mesh).fit(lacking)
 made |= {f"lacking {part}": getattr(est, part) for part in ("weights_", "means_", "covariances_", "objective_trace_")}
 made["lacking labels"] = gather(est.labels_, rows)
-est = bf.TiltedKMeans(3, tilt=0.5, random_state=0, mesh=mesh).fit(X)
-names = ("cluster_centers_", "tilted_sse_", "inertia_", "within_cluster_variance_", "max_distance_")
-made |= {f"tilted {name}": getattr(est, name) for name in names}
-made["tilted labels"] = gather(est.labels_, rows)
 """
 TOLD = """
 from bayesfair.distributed.messages import everybody
@@ -83,15 +84,18 @@ CHANGED += [(module, "EXPLORE_ROWS") for module in (variational, tilted_kmeans)]
 
 @pytest.mark.slow
 def test_engines_by_rows_are_those_of_one_process(tmp_path, monkeypatch):
-    """Blocks are on two devices of each of two processes, which share the starts that a mixture explores; and what they tell
-    arrives, in one parcel or in two."""
+    """A small table is one block on one device: each process fits it whole. Blocks of a large one are on two devices of each of
+    two processes, which share the starts that a mixture explores; and what they tell arrives, in one parcel or in two."""
     monkeypatch.setenv("JAX_NUM_CPU_DEVICES", "2")
-    expected, mesh = alone(FITS), "mesh = bf.distributed.mesh(rows=2 * n_processes)"
-    for process in found(DATA + mesh + FITS + TOLD + "np.savez(out, **made)", 2, tmp_path):
+    code = SMALL.replace("made =", "made |=").replace("tilted ", "blocked ")
+    expected = alone(SMALL + FITS + code)
+    begin = "mesh = bf.distributed.mesh(rows=n_processes)" + SMALL + "mesh = bf.distributed.mesh(rows=2 * n_processes)"
+    for process in found(DATA + begin + FITS + code + TOLD + "np.savez(out, **made)", 2, tmp_path):
         assert process.pop("told")
         assert 2 * process.pop("explored") == expected["explored"]
         for name, values in process.items():
-            np.testing.assert_allclose(values, expected[name], rtol=1e-5, atol=NEAR.get(name, 1e-5), err_msg=name)
+            near = {"rtol": 1e-9} if name.startswith("tilted") else {"rtol": 1e-5, "atol": NEAR.get(name, 1e-5)}
+            np.testing.assert_allclose(values, expected[name], **near, err_msg=name)
         assert process.keys() | {"explored"} == expected.keys()
 
 
