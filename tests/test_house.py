@@ -6,7 +6,6 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -20,84 +19,43 @@ HEAVY = "jax", "jinja2", "numpyro", "arviz", "xarray", "zarr", "ot", "pandas", "
 HEAVY += ("networkx",)
 FILES = sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py"))
 DOTTED = re.compile(r"bayesfair(\.\w+)*\.\w*")
-MADE_UP = "{...}"  # a module of which a string holds the beginning alone
-
-
-class Use(NamedTuple):
-    """Something of the package that a file names: the module as it is written, and what is taken from it, if anything."""
-
-    module: tuple[str, ...]  # below bayesfair
-    name: str | None = None
-
-    def __str__(self):
-        return ".".join(("bayesfair", *self.module, *filter(None, [self.name])))
 
 
 def uses(code, file):
-    """Every `Use` in a file (a path below the package), wherever in it: imports of all kinds, what is reached through an
-    imported package or room, and names in strings, which is how lazy imports have them."""
-    tree, package = ast.parse(code), file.split("/")[:-1]
-    imported, known = [], {}
+    """Every dotted name below bayesfair in a file (a path below the package), wherever in it: imports of all kinds, what is
+    reached through an imported package or room, and names in strings, which is how lazy imports have them."""
+    tree, package, known, found = ast.parse(code), ("bayesfair", *file.split("/")[:-1]), {}, []
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
-            imported += from_import(node, package, known)
+            within = package[: len(package) + 1 - node.level] if node.level else ()
+            module = (*within, *(node.module.split(".") if node.module else ()))
+            names = {alias.asname or alias.name: (*module, alias.name) for alias in node.names}
+            known |= names
+            found += names.values()
         elif isinstance(node, ast.Import):
-            imported += plain_import(node, known)
-    return [*imported, *filter(None, (reached(node, known) for node in ast.walk(tree)))]
-
-
-def from_import(node, package, known):
-    """Those of `from module import name`; modules among the names become `known` under the name that they have here."""
-    within = ("bayesfair", *package)[: 2 + len(package) - node.level] if node.level else ()
-    module = (*within, *(node.module.split(".") if node.module else ()))
-    if module[0] != "bayesfair":
-        return
-    for alias in node.names:
-        use = as_use((*module[1:], alias.name))
-        if use.name is None:
-            known[alias.asname or alias.name] = use.module
-        yield use
-
-
-def plain_import(node, known):
-    """Those of `import bayesfair.room as name`."""
-    for alias in node.names:
-        root, *module = alias.name.split(".")
-        if root == "bayesfair":
-            known[alias.asname or root] = tuple(module) if alias.asname else ()
-            if module:
-                yield Use(tuple(module))
+            for alias in node.names:
+                whole = tuple(alias.name.split("."))
+                known[alias.asname or whole[0]] = whole if alias.asname else whole[:1]
+                found.append(whole)
+    found += [reached(node, known) for node in ast.walk(tree)]
+    return [name[1:] for name in found if name[:1] == ("bayesfair",) and len(name) > 1]
 
 
 def reached(node, known):
-    """The use in an attribute of a known module, or in a string that names a module."""
+    """The dotted name that an expression or a string is; () where it is none."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str) and DOTTED.fullmatch(node.value):
-        return Use((MADE_UP,)) if node.value.endswith(".") else as_use(node.value.split(".")[1:])
-    if isinstance(node, ast.Attribute) and (module := module_of(node.value, known)) is not None:
-        return as_use((*module, node.attr))
-    return None
-
-
-def module_of(node, known):
-    """The module that an expression such as `bf.gibbs` is, below bayesfair; None where it is no module."""
+        return tuple(node.value.split("."))
     if isinstance(node, ast.Name):
-        return known.get(node.id)
-    if isinstance(node, ast.Attribute) and (module := module_of(node.value, known)) is not None:
-        use = as_use((*module, node.attr))
-        return use.module if use.name is None else None
-    return None
+        return known.get(node.id, ())
+    above = reached(node.value, known) if isinstance(node, ast.Attribute) else ()
+    return (*above, node.attr) if above else ()
 
 
-def as_use(parts):
-    """A dotted name below bayesfair, split where modules end."""
-    parts, module = tuple(parts), ()
-    if parts[0] in bayesfair._HOMES:  # a name of the top level is its home's
-        return Use(tuple(bayesfair._HOMES[parts[0]].split(".")[1:]), parts[0])
-    for part in parts:
-        if not is_module((*module, part)):
-            return Use(module, part)
-        module = (*module, part)
-    return Use(module)
+def module_of(name):
+    """The module that a name below bayesfair is, or is in; a name of the top level is its home's."""
+    if name[0] in bayesfair._HOMES:
+        return tuple(bayesfair._HOMES[name[0]].split(".")[1:])
+    return next((name[:n] for n in range(len(name), 0, -1) if is_module(name[:n])), ())
 
 
 def is_module(parts):
@@ -105,19 +63,19 @@ def is_module(parts):
     return path.is_dir() or path.with_suffix(".py").exists()
 
 
-def fault(file, use):
-    """What is wrong with a use in a file, or None."""
-    room, other = file.split("/")[0], use.module[0] if use.module else None
+def fault(file, name):
+    """What is wrong with a name in a file, or None."""
+    room, module = file.split("/")[0], module_of(name)
     if room == "__init__.py":
         return None  # the front door leads everywhere
-    if other == MADE_UP:
+    if not name[-1]:  # a string holds the beginning alone
         return "names a module that nobody can read here"
-    if other not in ORDER:
+    if not module or module[0] not in ORDER:
         return None  # the top level's own names and files, which all rooms share
-    if room == other:
-        own = file == f"{room}/__init__.py" or len(use.module) > 1
+    if room == module[0]:
+        own = file == f"{room}/__init__.py" or len(module) > 1
         return None if own else "reaches its own room through the face, which is a cycle"
-    return None if is_left(other, room) else "imports from its right"
+    return None if is_left(module[0], room) else "imports from its right"
 
 
 def is_left(other, room):
@@ -127,7 +85,7 @@ def is_left(other, room):
 
 
 def faults(code, file):
-    return [f"{use} {wrong}" for use in uses(code, file) if (wrong := fault(file, use))]
+    return [f"bayesfair.{'.'.join(name)} {wrong}" for name in uses(code, file) if (wrong := fault(file, name))]
 
 
 def test_rooms_import_only_from_their_left():

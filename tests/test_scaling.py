@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bayesfair._scaling import center_and_spread, check_costs, check_resolution, scaling_of, standardise
+from bayesfair._scaling import center_and_spread, check_costs, check_resolution, standardise
 
 
 @pytest.fixture(scope="module")
@@ -11,7 +11,7 @@ def X():
     return np.random.default_rng(0).normal([3.0, -40.0, 0.1], [1.0, 7.0, 0.02], (400, 3))
 
 
-@pytest.mark.parametrize("scale", [2.0**-1000, 2.0**-300, 1.0, 2.0**300, 2.0**1000])
+@pytest.mark.parametrize("scale", [2.0**-1000, 1.0, 2.0**1000])
 def test_means_and_spreads_of_any_size_are_numpys_to_the_last_bit(X, scale):
     middle, spread, pooled = center_and_spread(scale * X)
     np.testing.assert_array_equal(middle, scale * X.mean(0))
@@ -105,11 +105,3 @@ def test_costs_that_no_float64_holds_are_refused_or_told():
         check_costs(np.array([1e-300, 1e-200]))
     check_costs(np.array([1e-300, 1e-200]), degree=1)
     check_costs(np.array([0.0, 0.0]))
-
-
-@pytest.mark.parametrize("scale", [1e-30, 1e-4, 1.0, 3e7, 1e30])
-def test_float32_rows_are_those_of_float64_rounded_once(scale):
-    """Whatever path they take."""
-    X = (scale * np.random.default_rng(0).normal(5, [1, 2, 1e-3], (1000, 3))).astype(np.float32)
-    units = scaling_of(X)
-    np.testing.assert_array_equal(units.rows(X, np.float32), units.rows(X).astype(np.float32))

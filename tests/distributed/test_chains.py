@@ -25,8 +25,7 @@ def everything_of(est):
     modes = {"modes": tree["modes"]["log_mass"].values} if "modes" in tree.children else {}
     return {"labels": tree["posterior"]["labels"].values, **scalars, **modes}
 
-searched = {"num_starts": 6, "num_warmup": 100}
-runs = {"joint": {}, "optimal": searched, "labels": {}}
+runs = {"joint": {}, "optimal": {"num_starts": 6, "num_warmup": 100}, "labels": {}}
 made = {}
 for target, more in runs.items():
     est = bf.GibbsFairClustering(3, target=target, mesh=mesh, **{**settings, **more}).fit(X, sensitive_features=s)

@@ -12,7 +12,7 @@ from distributed.loopback import ends, free_port, wait_until
 import bayesfair as bf
 from bayesfair.cli import main
 
-SETTINGS = ["--num-chains", "3", "--num-warmup", "40", "--target", "optimal"]
+SETTINGS = ["--num-chains", "3", "--num-warmup", "20", "--target", "optimal"]
 FEW = 6
 LAST_PORTS = 65535 - 2**12 + 1  # among which JAX takes the one of Open MPI's job
 
@@ -54,6 +54,7 @@ def draws_in(path):
         return 0
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_run_in_two_processes_is_that_of_one(table, tmp_path, capfd):
     assert main(command(table, tmp_path / "one.nc", FEW)) == 0

@@ -37,22 +37,22 @@ def cheapest_by_enumeration(X, groups, n_clusters, min_balance="exact", loss="km
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", ["kl", "itakura-saito"])
-def test_the_unit_of_the_numbers_changes_nothing(loss):
+def test_the_unit_of_the_numbers_changes_nothing():
     """Centres were kept 1e-6 from the edge of the domain, which is far for small numbers."""
     rng = np.random.default_rng(0)
     X, group = np.exp(0.8 * rng.normal(size=(40, 2))), np.arange(40) % 2
 
     def fit(unit):
-        return BalancedKMeans(3, loss=loss, n_init=1, random_state=0).fit(X * unit, sensitive_features=group)
+        est = BalancedKMeans(3, loss="itakura-saito", n_init=1, random_state=0)
+        return est.fit(X * unit, sensitive_features=group)
 
     here = fit(1.0)
-    for unit in (2.0**-40, 2.0**40, *[np.array([2.0**-40, 2.0**40])] * (loss == "itakura-saito")):
+    for unit in (2.0**-40, np.array([2.0**-40, 2.0**40])):
         there = fit(unit)
         np.testing.assert_array_equal(there.labels_, here.labels_)
         np.testing.assert_array_equal(there.predict(X * unit), here.predict(X))
         np.testing.assert_array_equal(there.cluster_centers_, here.cluster_centers_ * unit)
-        np.testing.assert_allclose(there.inertia_, here.inertia_ * (unit if loss == "kl" else 1.0), rtol=1e-12)
+        np.testing.assert_allclose(there.inertia_, here.inertia_, rtol=1e-12)
 
 
 def test_rows_with_counts_are_not_predicted_into_a_cluster_of_zeros():
@@ -88,27 +88,25 @@ def test_exact_balance_and_a_trace_that_never_rises():
         np.testing.assert_allclose(est.cluster_centers_[k], X[est.labels_ == k].mean(0))
 
 
-@pytest.mark.parametrize("loss", ["kl", pytest.param("itakura-saito", marks=pytest.mark.slow)])
-def test_large_counts_in_float32_cost_what_they_do_in_float64(loss):
+@pytest.mark.slow
+def test_large_counts_in_float32_cost_what_they_do_in_float64():
     """Divergences are a millionth of the potentials that they are differences of."""
     rng = np.random.default_rng(0)
     X = rng.poisson(1e6 + np.repeat([0, 8e3], 100)[:, None] * [1, -1, 0]).astype(np.float32)
     group = np.resize(["f", "m"], 200)
-    est = BalancedKMeans(2, loss=loss, n_init=2, random_state=0).fit(X, sensitive_features=group)
-    X = X.astype(float)
-    ratio = X / est.cluster_centers_[est.labels_]
-    own = X * np.log(ratio) - X + X / ratio if loss == "kl" else ratio - np.log(ratio) - 1
+    est = BalancedKMeans(2, loss="kl", n_init=2, random_state=0).fit(X, sensitive_features=group)
+    X, center = X.astype(float), est.cluster_centers_[est.labels_]
+    own = X * np.log(X / center) - X + center
     np.testing.assert_allclose(est.inertia_, own.sum(), rtol=1e-4)
     np.testing.assert_allclose(est.objective_trace_[-1], own.sum(), rtol=1e-4)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", ["kmeans", "kl"])
 @pytest.mark.filterwarnings("ignore:Groups with fewer members")
-def test_a_cluster_for_every_row_costs_nothing_and_is_an_optimum(loss):
+def test_a_cluster_for_every_row_costs_nothing_and_is_an_optimum():
     """Gains of rounding alone are none."""
     X = np.random.default_rng(0).random((12, 2)) + 1
-    est = BalancedKMeans(12, min_balance="exact", loss=loss, n_init=2, max_iter=20, random_state=0).fit(
+    est = BalancedKMeans(12, min_balance="exact", loss="kl", n_init=2, max_iter=20, random_state=0).fit(
         X, sensitive_features=np.resize(["f", "m"], 12)
     )
     assert est.converged_
@@ -121,42 +119,24 @@ def test_what_has_not_converged_is_told_with_an_argument_that_there_is():
         BalancedKMeans(4, n_init=2, max_iter=1, random_state=0).fit(X, sensitive_features=group)
 
 
-@pytest.mark.slow
-def test_the_front_over_min_balance():
-    X, group = table((40, 60), 1)
-    path = bf.engines.fairness_path(BalancedKMeans(3, n_init=2, random_state=0), X, group, "min_balance", [0.4, 2 / 3])
-    assert (path["balance"] >= path["value"] - 1e-9).all()
-    assert path["cost"].is_monotonic_increasing
-    assert "balance" in bf.plots.pareto(path, fairness="balance").get_xlabel()
-
-
-def losses_of_bounds(table_seed, seed, parts):
+def losses_of_bounds(parts=(0.4, 0.2)):
     """Losses (bounds,) of a table of clumps, where bounds are parts of the data's own Balance."""
-    rng = np.random.default_rng(table_seed)
+    rng = np.random.default_rng(2)
     clump = rng.integers(5, size=60)
     X = (3 * rng.normal(size=(5, 2)))[clump] + rng.normal(size=(60, 2))
     group = (rng.random(60) < np.array([0.2, 0.3, 0.4, 0.5, 0.6])[clump]).astype(int)
     own = np.bincount(group).min() / np.bincount(group).max()
-    fits = (BalancedKMeans(4, min_balance=part * own, n_init=2, random_state=seed) for part in parts)
+    fits = (BalancedKMeans(4, min_balance=part * own, n_init=2, random_state=0) for part in parts)
     return np.array([fit.fit(X, sensitive_features=group).inertia_ for fit in fits])
 
 
-@pytest.mark.parametrize(
-    ("table_seed", "seed", "parts"),
-    [
-        (2, 0, (0.4, 0.2)),
-        pytest.param(3, 0, (0.8, 0.4, 0.1), marks=pytest.mark.slow),
-    ],
-)
-def test_the_loss_never_rises_when_a_bound_is_loosened(table_seed, seed, parts):
-    losses = losses_of_bounds(table_seed, seed, parts)
-    assert (losses[1:] <= losses[:-1] * (1 + 1e-9)).all()
-
-
-def test_without_what_is_found_for_tighter_bounds_the_loss_rises(monkeypatch):
+def test_the_loss_never_rises_when_a_bound_is_loosened(monkeypatch):
+    """It does without what is found for tighter bounds."""
+    tight, loose = losses_of_bounds()
+    assert loose <= tight * (1 + 1e-9)
     monkeypatch.setattr(labels, "ROWS_WITH_RUNGS", 0)
-    losses = losses_of_bounds(2, 0, (0.4, 0.2))
-    assert losses[1] > losses[0] * (1 + 1e-3)
+    tight, loose = losses_of_bounds()
+    assert loose > tight * (1 + 1e-3)
 
 
 @pytest.mark.slow
@@ -196,8 +176,6 @@ def hostile_tables():
     two_columns = pd.DataFrame({"a": half, "b": np.repeat([0, 1], 20)})
     return {
         "one-hot": (five, half, 4, {}),
-        "as many clusters as rows that differ": (five, half, 5, {}),
-        "large numbers": (grid * 1e8, rng.choice(["f", "m"], 40), 3, {}),
         "many groups": (grid, np.arange(40) % 10, 3, {}),
         "attributes": (grid, two_columns, 3, {"crossed": False}),
         "weights": (grid, half, 3, {"sample_weight": np.resize([1.0, 2.0, 3.0], 40)}),
@@ -205,12 +183,11 @@ def hostile_tables():
         "tiny, a Balance": (tiny, few, 2, {"min_balance": 0.5}),
         "tiny, three groups": (rng.random((10, 2)), np.resize([0, 0, 0, 1, 1, 1, 2, 2, 2, 2], 10), 2, {"loss": "kl"}),
         "tiny, two groups": (0.1 + rng.random((10, 2)), np.resize([0, 1, 1], 10), 2, {"loss": "itakura-saito"}),
-        "tiny, small numbers": (tiny * 1e-8, few, 3, {}),
-        "tiny, divergences": (tiny, few, 3, {"loss": "kl"}),
+        "tiny, divergences of small numbers": (tiny * 1e-8, few, 3, {"loss": "kl"}),
     }
 
 
-@pytest.mark.parametrize("name", tiers(hostile_tables(), ["one-hot", "weights", "tiny, three groups"]))
+@pytest.mark.parametrize("name", tiers(hostile_tables(), ["weights", "tiny, three groups"]))
 @pytest.mark.filterwarnings("ignore:Groups with fewer members")
 def test_ties_end_in_balanced_labels(name):
     """A path between clusters once ran in a circle for ever, or labels that were tied changed 300 times."""
@@ -242,17 +219,6 @@ def test_adult_is_cheaper_than_any_balanced_clustering_in_print():
     assert est.inertia_ < 10_265
 
 
-@pytest.mark.slow
-def test_a_progress_bar_is_shown_where_it_is_asked_for(capsys):
-    X, group = table((8, 8), 0)
-    labels = [
-        bf.BalancedKMeans(2, random_state=0, n_init=2, progress_bar=shown).fit(X, sensitive_features=group).labels_
-        for shown in (True, False)
-    ]
-    assert "cooling: 100%" in capsys.readouterr().err.replace("\r", "\n")
-    np.testing.assert_array_equal(*labels)
-
-
 def of_bounded_sizes():
     """{name: (sizes of groups, clusters, settings)}: tables that are enumerated, cluster by cluster."""
     return {
@@ -280,13 +246,11 @@ def cheapest_of_bounded_sizes(X, code, n_clusters, size_min=1, size_max=np.inf, 
     return min(sum(np.square(X[z == k] - X[z == k].mean(0)).sum() for k in range(n_clusters)) for z in every[kept])
 
 
-@pytest.mark.parametrize(
-    ("name", "seed"), tiers(product(of_bounded_sizes(), range(3)), [("one group", 0), ("exact, a bound each", 1)])
-)
+@pytest.mark.parametrize("name", tiers(of_bounded_sizes(), ["one group", "exact, a bound each"]))
 @pytest.mark.filterwarnings("ignore:No sensitive features given")
-def test_bounded_sizes_are_kept_at_the_least_loss(name, seed):
+def test_bounded_sizes_are_kept_at_the_least_loss(name):
     sizes, n_clusters, settings = of_bounded_sizes()[name]
-    X, code = table(sizes, seed)
+    X, code = table(sizes, 1)
     est = BalancedKMeans(n_clusters, n_init=2, random_state=0, **settings).fit(
         X, sensitive_features=code if len(sizes) > 1 else None
     )

@@ -59,8 +59,8 @@ def joint_density(parameters, x, subset):
     return np.stack(rows)
 
 
-@pytest.mark.parametrize("subset", [[1, 3], [0, 2, 3]])
-def test_masked_densities_are_the_marginals_of_scipy(X, parameters, subset):
+def test_masked_densities_are_the_marginals_of_scipy(X, parameters):
+    subset = [0, 2, 3]
     seen = np.isin(np.arange(D), subset)
     oracle = joint_density(parameters, X, subset)
     np.testing.assert_allclose(log_joint(parameters, X, seen), oracle, rtol=1e-3, atol=1e-3)
@@ -110,31 +110,10 @@ def test_one_joint_step_is_a_step_of_scikit_learn(X, parameters):
     np.testing.assert_allclose(ours.covariance, other.covariances_, rtol=5e-3, atol=3e-3)
 
 
-@pytest.mark.slow
-def test_joint_matching_alone_is_plain_em(X):
-    settings = {"matching_probabilities": (1.0, 0.0, 0.0), "weight_prior": 0.0, "min_eigenvalue": 1e-6}
-    ours = BigLearnMixture(K, **settings, n_init=6, random_state=0).fit(X)
-    other = GaussianMixture(K, n_init=10, tol=1e-8, max_iter=500, reg_covar=1e-6, random_state=0).fit(X)
-    np.testing.assert_allclose(ours.score(X), other.score(X), atol=0.03)
-
-
 def test_weights_follow_equation_11(X, parameters):
     plain = np.asarray(em_steps(problem_of(X), parameters, WHOLE).mixing)
     smooth = em_steps(problem_of(X, prior=0.25), parameters, WHOLE).mixing
     np.testing.assert_allclose(smooth, (plain + 0.25) / (1 + K * 0.25), rtol=1e-4)
-
-
-def test_marginal_steps_touch_their_block_alone(X, parameters):
-    seen = np.array([True, False, True, False])
-    new = em_steps(problem_of(X, floor=1e-5), parameters, Matching(EYE, seen))
-    np.testing.assert_allclose(np.asarray(new.mean)[:, ~seen], np.asarray(parameters.mean)[:, ~seen])
-    r = joint_density(parameters, X, [0, 2])
-    r = np.exp(r - r.max(0))
-    r /= r.sum(0)
-    np.testing.assert_allclose(
-        np.asarray(new.mean)[:, seen], (r @ X / r.sum(1, keepdims=True))[:, seen], rtol=2e-3, atol=2e-3
-    )
-    assert np.linalg.eigvalsh(np.asarray(new.covariance)).min() > 0
 
 
 def slow_missing_step(parameters, X, seen):
@@ -159,19 +138,13 @@ def slow_missing_step(parameters, X, seen):
 
 
 def holes(kind, shape):
-    """Every row lacks what chance takes; most lack the same; or blocks of many rows of each pattern and one without any."""
-    random, row = np.random.default_rng(2).random(shape), np.arange(shape[0])
-    seen = {
-        "random": random < 0.7,
-        "few patterns": (random < 0.7)[row % 3],
-        "one row": (row != 7)[:, None] | (random < 0),
-    }
-    return seen[kind]
+    """Every row lacks what chance takes; or one row lacks all."""
+    if kind == "one row":
+        return np.broadcast_to((np.arange(shape[0]) != 7)[:, None], shape)
+    return np.random.default_rng(2).random(shape) < 0.7
 
 
-@pytest.mark.parametrize(
-    ("kind", "block"), [("random", 64), ("one row", 512), pytest.param("few patterns", 64, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("kind", "block"), [("random", 64), ("one row", 512)])
 def test_missing_values_take_part_as_in_the_slow_loop(X, parameters, kind, block, monkeypatch):
     monkeypatch.setattr(gaussians, "BLOCK", block)
     seen = holes(kind, X.shape)
@@ -245,11 +218,9 @@ def test_the_final_objective_never_decreases_and_rows_may_come_in_any_order(X):
     assert (one.labels_[order] == other.labels_).mean() > 0.97  # the same draws; sums are rounded in another order
 
 
-@pytest.mark.slow
-def test_bad_tables_say_what_to_do(X):
+def test_a_column_without_a_value_is_refused(X):
     with pytest.raises(ValueError, match="`X` must have a value in every column"):
         BigLearnMixture(K).fit(np.column_stack([X, np.full(N, np.nan)]))
-    BigLearnMixture(K, max_iter=20, random_state=0).fit(np.column_stack([X, np.ones(N)]))
 
 
 def test_a_round_is_its_steps_one_by_one(X, parameters):

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from engines.rows_of import fair, in_order, loss_at, mixture_at, random_components, targeted, tilted
+from engines.rows_of import fair, in_order, mixture_at, random_components, targeted, tilted
 from scipy.special import logsumexp
 
 import bayesfair as bf
@@ -61,32 +61,8 @@ def mixture_problems(data, monkeypatch, covariance_type, size=128):
 RULE = Rule(*map(np.float32, (30.0, 0.02, 0.05, 0.3)))
 
 
-@pytest.mark.slow
-def test_the_objective_and_its_gradient_are_the_definition(data, monkeypatch):
-    """Of all rows at once, written down plainly."""
-    family, parameters, *problems = mixture_problems(data, monkeypatch, "diag")
-    X, group, levels = data
-    block = fmc.GroupedRows(np.float32(X.T / 2), levels.T, group, WEIGHT)
-    member = WEIGHT * np.equal.outer(np.unique(group), group)
-    member = (member / member.sum(1, keepdims=True)).astype(np.float32)
-
-    def plainly(parameters):
-        log_joint, weight = family.log_joint(parameters, block.table(family)), WEIGHT / WEIGHT.sum()
-        soft, sharp = jax.nn.softmax(log_joint, 0), jax.nn.softmax(log_joint / RULE.temperature, 0)
-        density = jax.nn.logsumexp(log_joint, 0) @ weight
-        return penalty_of_shares(fmc.Shares(soft @ member.T, sharp @ member.T, sharp @ weight, density), RULE) - density
-
-    expected = jax.jit(jax.value_and_grad(plainly))(parameters)
-    for problem in problems:
-        value, gradient = jax.jit(jax.value_and_grad(loss_at, 1), static_argnums=0)(family, parameters, problem, RULE)
-        np.testing.assert_allclose(value, expected[0], rtol=1e-5)
-        for ours, theirs in zip(gradient, expected[1], strict=True):
-            np.testing.assert_allclose(ours, theirs, rtol=2e-3, atol=2e-5)
-
-
-@pytest.mark.parametrize("covariance_type", ["diag", pytest.param("full", marks=pytest.mark.slow)])
-def test_q_follows_from_expected_statistics(data, monkeypatch, covariance_type):
-    family, old, whole, blocked = mixture_problems(data, monkeypatch, covariance_type)
+def test_q_follows_from_expected_statistics(data, monkeypatch):
+    family, old, whole, blocked = mixture_problems(data, monkeypatch, "diag")
     rows = jax.tree.map(lambda part: np.asarray(part)[0], whole.rows.parts)
 
     @jax.jit
@@ -150,14 +126,25 @@ def test_a_group_that_no_block_has_leaves_shares_and_slopes_finite(data, monkeyp
 
 @pytest.mark.slow
 def test_a_mixture_of_many_rows_is_fair_and_its_objective_never_decreases(data, monkeypatch):
+    """More rows than were explored begin hot again: what is fair of few is so by chance. Then all rows do not."""
     X, group, _ = data
+    rules, through = [], bf.FairMixture._through
+
+    def counted(self, problem, parameters, own, *others, **settings):
+        if "step" not in settings:  # which starts have that are explored
+            rules.append(len(own))
+        return through(self, problem, parameters, own, *others, **settings)
+
     two = np.where(group == "a", "a", "b")
     settings = {"max_gap": 0.05, "n_init": 2, "random_state": 0}
     plain = bf.FairMixture(2, **settings).fit(X, sensitive_features=two)
     in_blocks(monkeypatch)
+    monkeypatch.setattr(bf.FairMixture, "_through", counted)
+    monkeypatch.setattr(fair_mixture, "EXPLORE_ROWS", 300)
     monkeypatch.setattr(fair_mixture, "PART", 500)
     monkeypatch.setattr(fair_mixture, "MORE", 400)
     est = bf.FairMixture(2, **settings).fit(X, sensitive_features=two)
+    assert (rules[0], rules[-1]) == (len(fair_mixture.ANNEALING), 1)
     assert max(est.gap_, est.hard_gap_) <= 0.05
     assert (np.diff(est.objective_trace_) >= -1e-5 * abs(est.objective_trace_[0])).all()
     np.testing.assert_allclose(est.objective_trace_[-1], plain.objective_trace_[-1], rtol=5e-3)
@@ -166,9 +153,8 @@ def test_a_mixture_of_many_rows_is_fair_and_its_objective_never_decreases(data, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("weight", "objective"), [(100.0, "kmeans"), (1.0, "kmedians")])
-def test_variational_steps_in_blocks_are_those_of_all_rows_at_once(data, weight, objective):
-    X, group, _ = data
+def test_variational_steps_in_blocks_are_those_of_all_rows_at_once(data):
+    (X, group, _), weight, objective = data, 100.0, "kmeans"
     groups, descent = encode_groups(group), variational.Descent(objective)
     given = X - X.mean(0), groups.code, groups.sizes / N, objective, WEIGHT / WEIGHT.mean()
     problems = targeted(*given), targeted(*given, n_blocks=11)
@@ -188,9 +174,8 @@ def test_variational_steps_in_blocks_are_those_of_all_rows_at_once(data, weight,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [{}, {"max_fairness_error": 0.05}])
-def test_variational_clusters_of_many_rows_are_those_of_all_at_once(data, monkeypatch, settings):
-    X, group, _ = data
+def test_variational_clusters_of_many_rows_are_those_of_all_at_once(data, monkeypatch):
+    (X, group, _), settings = data, {"max_fairness_error": 0.05}
     plain = bf.VariationalFairClustering(K, random_state=0, **settings).fit(X, sensitive_features=group)
     in_blocks(monkeypatch)
     monkeypatch.setattr(variational, "EXPLORE_ROWS", N - 100)
@@ -200,21 +185,7 @@ def test_variational_clusters_of_many_rows_are_those_of_all_at_once(data, monkey
     np.testing.assert_allclose(est.soft_assignment_.sum(1), 1, rtol=1e-5)
     np.testing.assert_allclose(est.cost_, plain.cost_, rtol=0.03)
     np.testing.assert_array_equal(est.labels_, est.soft_assignment_.argmax(1))
-    if "max_fairness_error" in settings:
-        assert est.fairness_error_ <= 0.05
-
-
-@pytest.mark.slow
-def test_small_groups_are_all_among_the_rows_that_come_first(monkeypatch):
-    """Six of 700 in one group, three in each of two even blobs: some draws of 300 have none of them in one."""
-    in_blocks(monkeypatch)
-    monkeypatch.setattr(variational, "EXPLORE_ROWS", 300)
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(N, 2)) + 6.0 * (np.arange(N) % 2)[:, None]
-    group = np.where(np.arange(N) % 5 < 2, "a", "b")
-    group[[10, 20, 30, 11, 21, 31]] = "few"
-    est = bf.VariationalFairClustering(2, max_fairness_error=0.01, random_state=0)
-    assert est.fit(X, sensitive_features=group).fairness_error_ <= 0.01
+    assert est.fairness_error_ <= 0.05
 
 
 def test_a_sample_weighs_as_much_of_every_group_as_all_rows_do():

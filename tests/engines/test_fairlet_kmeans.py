@@ -19,15 +19,12 @@ def table(sizes, seed=0):
     return rng.normal(size=(len(group), 2)) + 2 * (group == "a")[:, None], group
 
 
-@pytest.mark.parametrize(
-    ("sizes", "balance"),
-    [((40, 40), 1.0), ((30, 60), 0.5), ((20, 30), 2 / 3), ((20, 40, 20), 0.5), ((37, 61), 0.5)],
-)
+@pytest.mark.parametrize(("sizes", "balance"), [((30, 60), 0.5), ((20, 40, 20), 0.5), ((37, 61), 0.5)])
 def test_balance_is_that_of_the_worst_fairlet_and_centres_are_means(sizes, balance):
     X, group = table(sizes)
     est = FairletKMeans(3, random_state=0).fit(X, sensitive_features=group)
     assert bf.fairness.balance(est.labels_, group) >= balance - 1e-9
-    assert est.decomposition_.optimal or sizes in ((20, 30), (20, 40, 20), (37, 61))
+    assert est.decomposition_.optimal or sizes in ((20, 40, 20), (37, 61))
     for k in range(3):
         np.testing.assert_allclose(est.cluster_centers_[k], X[est.labels_ == k].mean(0))
     np.testing.assert_allclose(est.inertia_, ((X - est.cluster_centers_[est.labels_]) ** 2).sum())
@@ -70,6 +67,11 @@ def test_more_clusters_than_distinct_fairlets_are_refused():
         FairletKMeans(3).fit(X, sensitive_features=np.arange(40) % 2)
 
 
+def test_a_path_starts_everywhere_from_the_same_random_numbers():
+    path = bf.engines.fairness_path(FairletKMeans(n_init=1), *table((30, 60)), "n_clusters", [7] * 4)
+    assert path["cost"].nunique() == 1
+
+
 def test_stopping_early_is_told():
     X, group = table((40, 40))
     with pytest.warns(ConvergenceWarning, match="Remedy: raise max_iter"):
@@ -102,13 +104,8 @@ def memory_beyond_the_table(n_obs):
 @pytest.mark.slow
 def test_a_further_row_of_a_large_table_takes_less_than_400_bytes(monkeypatch):
     """What is worked on at a time is made small here, so that what grows is what is kept for every row."""
-    parts = [
-        (by_blocks, "BLOCK", 100),
-        (by_blocks, "CELLS", 16),
-        (_arrays, "BLOCK", 256),
-        (decomposition, "FEW", 50),
-        (transport, "cpu_count", lambda: 1),
-    ]
+    parts = [(by_blocks, "BLOCK", 100), (by_blocks, "CELLS", 16), (_arrays, "BLOCK", 256), (decomposition, "FEW", 50)]
+    parts.append((transport, "cpu_count", lambda: 1))
     for changed in parts:
         monkeypatch.setattr(*changed)
     memory_beyond_the_table(500)  # libraries

@@ -8,7 +8,6 @@ import optax
 import pytest
 from engines.rows_of import fair, loss_at, mixture_at, random_components, rows_of
 from sklearn.preprocessing import scale
-from tiers import tiers
 
 import bayesfair as bf
 from bayesfair.engines.families import COVARIANCE_TYPES, Expected, Family
@@ -56,9 +55,9 @@ def test_statistics_about_other_means_are_those_made_with_them(covariance_type):
         np.testing.assert_allclose(ours, direct, rtol=1e-4, atol=1e-2)
 
 
-@pytest.mark.parametrize("covariance_type", tiers(COVARIANCE_TYPES, ["diag"]))
-def test_one_batch_of_all_rows_is_algorithm_2(covariance_type):
-    family = Family(covariance_type, (2,))
+@pytest.mark.slow
+def test_one_batch_of_all_rows_is_algorithm_2():
+    family = Family("full", (2,))
     (_, whole), (_, batch) = (ran(family, problem_in(n), 3) for n in (0, 1))
     for ours, plain in zip(batch.parameters, whole.parameters):
         np.testing.assert_allclose(ours, plain, rtol=2e-3, atol=2e-3)
@@ -92,15 +91,13 @@ def test_the_gradient_solver_takes_steps_of_adam_and_no_m_step():
 
     adam = optax.adam(0.02, b1=0.9, b2=0.99, eps=1e-5)
 
-    @jax.jit
-    def by_hand(parameters):
-        state = adam.init(parameters)
-        for _ in range(10):
-            updates, state = adam.update(jax.grad(loss_at, 1)(family, parameters, problem, RULE), state)
-            parameters = optax.apply_updates(parameters, updates)
-        return parameters
+    def by_hand(_, now):
+        parameters, state = now
+        updates, state = adam.update(jax.grad(loss_at, 1)(family, parameters, problem, RULE), state)
+        return optax.apply_updates(parameters, updates), state
 
-    parameters = by_hand(random_components("diag", K, 2, 2))
+    start = random_components("diag", K, 2, 2)
+    parameters, _ = jax.jit(lambda now: jax.lax.fori_loop(0, 10, by_hand, now))((start, adam.init(start)))
     _, found = ran(family, problem, 1, "gradient")
     for ours, optax_s in zip(found.parameters, parameters):
         np.testing.assert_allclose(ours, optax_s, rtol=1e-3, atol=1e-4)
@@ -146,7 +143,7 @@ def test_on_adult_they_come_within_a_hundredth_of_all_rows_and_no_cluster_is_los
         return est.fit(X, sensitive_features=group)
 
     whole = fitted().score(X)
-    for settings in ({"solver": "gradient"}, {"batch_size": 256}, {"batch_size": 256, "solver": "gradient"}):
+    for settings in ({"solver": "gradient"}, {"batch_size": 256, "solver": "gradient"}):
         est = fitted(**settings)
         assert est.score(X) > whole - 0.01 * abs(whole)
         assert np.bincount(est.labels_, minlength=5).min() > 0.35 / 5 / 2 * len(X)

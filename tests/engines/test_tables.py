@@ -85,6 +85,10 @@ def test_none_among_numbers_names_the_column(also_text):
         read_columns(bf.FairMixture(2), table, None, reset=True)
 
 
-def test_a_missing_level_names_the_column():
+def test_missing_values_name_the_column():
     with pytest.raises(ValueError, match="a missing value at row 0, column 'b'"):
         read([None, *["x", "y", "z"] * 9, "x", "y"])
+    with pytest.raises(ValueError, match="`X` must have a level in every categorical cell"):
+        read(pd.array(["u", pd.NA] * 15, dtype="string"))
+    with pytest.raises(ValueError, match="nan at row 1, column 'b'"):
+        read(pd.array([1, pd.NA] * 15, dtype="Int64"))

@@ -163,7 +163,8 @@ def with_block(target: HasLabels, now: Filled, pairs, block: Block, in_a) -> Fil
         return Filled(label, counts, None)
     weight = joined * target.weights[block.row]
     mass, total = weight.sum((1, 2)), jnp.einsum("pgr,pgrd->pd", weight, target.x[block.row])
-    return Filled(label, counts, ClusterMeans(counts.sum(1), moved(now.means.mass, mass), moved(now.means.sum, total)))
+    means = ClusterMeans(counts.sum(1, dtype=jnp.int32), moved(now.means.mass, mass), moved(now.means.sum, total))
+    return Filled(label, counts, means)
 
 
 # Blocks
