@@ -75,10 +75,9 @@ def initialize(coordinator_address=None, num_processes=None, process_id=None, **
 
 
 def _do_not_interrupt():
-    """Keep this thread, and threads that it starts, from preempting a computing thread when they wake up.
+    """Keep threads from preempting a computing thread when they wake up, as gloo's would at every message.
 
-    gloo's thread would do so at every message. While the other thread holds the connection it polls the operating
-    system again and again, which costs milliseconds per sum over processes if there are as many cores as processes.
+    With as many cores as processes its polling would cost milliseconds per sum over processes.
     """
     with suppress(OSError):  # if the system lacks or forbids it, processes are only slower
         if hasattr(os, "SCHED_BATCH") and os.sched_getscheduler(0) == os.SCHED_OTHER:

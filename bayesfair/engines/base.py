@@ -135,9 +135,8 @@ class Data(NamedTuple):
         known = distinct_places(lambda part: points(self.columns.take(rows[part], self.split)), n_parts)
         if len(known) == n_parts:
             return rows
-        return np.union1d(
-            rows, distinct_rows(lambda own: points(self.columns.take(own)), n_parts, argument, self.split)
-        )
+        further = distinct_rows(lambda own: points(self.columns.take(own)), n_parts, argument, self.split)
+        return np.union1d(rows, further)
 
     def dealt(self, of, tasks) -> list:
         """Run tasks on these rows. Processes that have the same rows share the tasks.
@@ -592,12 +591,7 @@ def warn_of_work(estimator, why, seconds, remedy):
 
 
 def nearest_center(X, centers, scaling: Scaling):
-    """The centre (clusters, dim) nearest to every row (obs, dim), both in the units of X.
-
-    Raises
-    ------
-    ValueError: a row so far from the training rows, measured in their spread, that squared distances overflow.
-    """
+    """The centre (clusters, dim) nearest to every row (obs, dim), both in the units of X."""
     from sklearn.metrics import pairwise_distances_argmin
 
     labels, centers = np.empty(len(X), np.int64), scaling.rows(centers)

@@ -157,14 +157,7 @@ def fairlets_of(data: Data, composition, exact_up_to=50_000) -> Decomposition:
 
 
 def cluster_fairlets(X, fairlet, n_clusters, sample_weight=None, **settings):
-    """scikit-learn's KMeans fitted to the fairlets' centres.
-
-    `fairlet` (N,) numbers the fairlets. A fairlet weighs the sum of its rows' `sample_weight` (N,), or its size.
-
-    Raises
-    ------
-    ValueError: more clusters than fairlets, or than fairlets whose centres differ.
-    """
+    """scikit-learn's KMeans fitted to the centres of fairlets (N,), each of the weight of its rows."""
     size = np.bincount(fairlet, sample_weight)
     return _clustered(fairlet_centers(X, fairlet, sample_weight), size, n_clusters, **settings)
 

@@ -83,11 +83,7 @@ class MixtureEngine(Engine):
         return self._of_log_joint(of, self.read(X, reset=False))
 
     def _of_log_joint(self, of, columns):
-        """`of(log joint densities)`, from blocks of rows.
-
-        Short blocks are padded with their last row: few sizes are compiled, and a single row rounds as it does among
-        others.
-        """
+        """`of(log joint densities)`, by blocks, padded with their last row: few sizes compile, all rows round alike."""
         found = []
         for block in row_blocks(len(columns.continuous)):
             n_rows = block.stop - block.start

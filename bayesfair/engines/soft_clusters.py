@@ -10,9 +10,9 @@ AT_REST = 1e-2  # relative to E: largest gain left in the linearised objective a
 
 
 def fairness_penalty(masses, target):
-    """sum_k KL(U || P_k), eq. (2)-(3), from the masses of the groups in the clusters; groups with U = 0 are free.
+    """sum_k KL(U || P_k), eq. (2)-(3), from the groups' masses in the clusters; groups with U = 0 are free.
 
-    Summed as U log(U / P) - U + P, whose terms are never negative: a large weight makes rounding visible.
+    Summed as U log(U / P) - U + P, never negative: a large weight makes rounding visible.
     """
     share = masses / masses.sum(1, keepdims=True)
     wanted = jnp.where(target > 0, target, 1.0)

@@ -1,9 +1,8 @@
 """Tilted k-means, TKM: individually fair centres through exponential tilting.
 
-Minimises sum_k (1/t) log((1/N) sum_i exp(t delta_ik ||x_i - c_k||^2)). Points outside cluster k count as exp(0) = 1. A
-row of weight w counts as w rows, in N too. The limit t -> 0 is SSE / N; t -> infinity gives the sum of the clusters'
-squared radii (up to log N / t). The variant that divides by the cluster's own size, sum_k (1/t) log((1/n_k) sum_{i in
-k} exp(t d_ik)), tends to the sum of within-cluster *means* and is not used here.
+Minimises sum_k (1/t) log((1/N) sum_i exp(t delta_ik ||x_i - c_k||^2)). Points outside cluster k count as exp(0) = 1. The
+limit t -> 0 is SSE / N; t -> infinity gives the sum of the clusters' squared radii (up to log N / t). The variant that
+divides by the cluster's own size tends to the sum of within-cluster *means* and is not used here.
 """
 
 from dataclasses import KW_ONLY, dataclass, field
@@ -137,16 +136,14 @@ def tilted_weights(problem: TiltedRows, centers, labels) -> Float[Array, "blocks
 
     tilted, plain = total(masses, rows, problem.tilt, shift).T
     held = tilted + (problem.mass - plain) * jnp.exp(-shift)
-    return each(
-        lambda block, tilt, shift, held: mass(block, tilt, shift) / held[block[1][1]], rows, problem.tilt, shift, held
-    )
+    share = lambda block, tilt, shift, held: mass(block, tilt, shift) / held[block[1][1]]  # noqa: E731
+    return each(share, rows, problem.tilt, shift, held)
 
 
 def newton_step(problem: TiltedRows, centers, labels):
     """-Hessian^-1 gradient of each J_k, which is smooth and strictly convex in c_k; at t = 0 the step to the mean.
 
-    Above DIRECT columns by conjugate gradients: O(obs dim) each for all clusters together, instead of O(clusters dim^3)
-    with matrices. Systems are solved as one and scaled alike.
+    Above DIRECT columns by conjugate gradients, for all clusters as one system: O(obs dim), not O(clusters dim^3).
     """
     rows = problem.rows.beside((tilted_weights(problem, centers, labels), labels))
     if centers.shape[1] <= DIRECT:
@@ -185,7 +182,7 @@ def solved(tilt, mass, first, second):
 def moments(block: tuple[WeightedRows, tuple], centers):
     """Weights and weighted moments of the offsets of every cluster: (clusters,), (clusters, dim), (clusters, dim, dim).
 
-    Rows are sorted by label and packed by MEMBERS of one cluster, so that no products are wasted on other clusters.
+    Rows sorted by label are packed by MEMBERS of one cluster: no products are wasted on other clusters.
     """
     rows, (weight, label) = block
     n_clusters, order = len(centers), jnp.argsort(label)
@@ -233,8 +230,7 @@ def refine(problem: TiltedRows, centers, labels):
 def assign(problem: TiltedRows, state: Partition):
     """Labels of the nearest centres (Algorithm 2), unless that raises the objective.
 
-    It can: J_k is concave in its members' terms, so that a move to a nearer centre may cost more than it saves. Then
-    labels minimise the linear bound of every J_k, which never raises the sum.
+    J_k is concave in its members' terms, so a nearer centre may cost more. Then labels minimise the linear bound of J_k.
     """
     labels = nearest(problem, state.centers)
     now = cluster_losses(problem, state.centers, state.labels).sum()
@@ -461,19 +457,16 @@ class TiltedKMeans(Engine):
 
         check_distinct(data.X, self.n_clusters)
         Z = self._rows(data.X, slice(None))
-        drawn = (
-            kmeans_plusplus(Z, self.n_clusters, sample_weight=data.weight, random_state=rng) for _ in range(self.n_init)
-        )
-        return np.stack([centers for centers, _ in drawn])
+        settings = {"sample_weight": data.weight, "random_state": rng}
+        return np.stack([kmeans_plusplus(Z, self.n_clusters, **settings)[0] for _ in range(self.n_init)])
 
     def _descend(self, problem, starts, seed):
         """The best run."""
         keys = np.stack([jax.random.PRNGKey(seed + i) for i in range(len(starts))])
         states = start_states(problem, starts.astype(np.float32), keys)
         if self.solver == "sgd":
-            return self.run(
-                problem, states, step=GradientDescent(self.batch_size, self.n_epochs), patience=SGD_PATIENCE
-            ).best
+            step = GradientDescent(self.batch_size, self.n_epochs)
+            return self.run(problem, states, step=step, patience=SGD_PATIENCE).best
         # Newton's method reaches a large tilt through smaller ones, under which the objective is smoother.
         steps = np.ceil(np.log(max(float(problem.tilt) * self._mean_square, 1.0)) / np.log(TILT_RATIO))
         for divisor in TILT_RATIO ** np.arange(steps, -1, -1):
@@ -507,11 +500,7 @@ class TiltedKMeans(Engine):
 
 
 def span(Z):
-    """(centred rows in the coordinates of their own span, its orthonormal axes (obs, dim)).
-
-    The span has at most `obs` coordinates; (rows as they are, None) if that saves nothing. Distances, all that TKM
-    reads, stay the same.
-    """
+    """(centred rows in coordinates of their own span, its axes (obs, dim)); (Z, None) if that saves nothing."""
     if len(Z) >= Z.shape[1]:
         return Z, None
     axes, coordinates = np.linalg.qr(Z.T)

@@ -2,9 +2,7 @@
 
 Minimises E(S) = F(S) + fairness_weight * sum_k KL(U || P_k) over soft assignments S (clusters, obs), eq. (2)-(4). F is
 the k-means or k-medians cost *per row*, or the normalised cut. The update is (13),
-s <- s exp(-(a + fairness_weight b) / L), a mirror-descent step. L follows the objective: a step that would raise E is
-refused and L doubled. So E never increases, and rows need not be normalised. A row of weight w counts as w rows with
-the step of one.
+s <- s exp(-(a + fairness_weight b) / L), a mirror-descent step; one that would raise E is refused and L doubled.
 """
 
 from dataclasses import KW_ONLY, dataclass, field
@@ -95,8 +93,7 @@ class TargetedRows(NamedTuple):
 class Links(NamedTuple):
     """A symmetric affinity as a list of its entries, sorted by row.
 
-    A row of weight w stands for w rows, linked to all rows of another but not to each other: `value` includes the
-    weight of the `column`.
+    A row of weight w stands for w rows, not linked to each other: `value` includes the weight of the `column`.
     """
 
     row: Int[Array, " entries"]
@@ -123,7 +120,7 @@ def distances(x, centers):
 
 
 class KMeans:
-    """sum_ik s_ik ||x_i - c_k||^2 with c_k the weighted means (Table 1)."""
+    """sum_ik s_ik ||x_i - c_k||^2 with c_k the weighted means (Table 1); `degree`: power of the scale of X in it."""
 
     degree = 2
 
@@ -138,9 +135,9 @@ class KMeans:
 
     @staticmethod
     def settled(problem, log_s, centers, sums, size):
-        """(cost per row, centres, potentials if kept) from the sums over all blocks about the old centres.
+        """(cost per row, centres, potentials if kept) from the sums about the old centres; `size`: of the clusters.
 
-        `size`: of the clusters. With the means c' the cost is sum s d(x, c) - sum_k S_k |c' - c|^2.
+        With the means c' the cost is sum s d(x, c) - sum_k S_k |c' - c|^2.
         """
         first, cost = sums
         means = first / size[:, None]
@@ -148,10 +145,7 @@ class KMeans:
 
 
 class KMedians:
-    """The same with ||x_i - c_k||: centres take one Weiszfeld step, which never raises the cost.
-
-    The paper's centres are medoids; the geometric median costs no more and needs no N^2 distances.
-    """
+    """The same with ||x_i - c_k||, medians in place of the paper's medoids: one Weiszfeld step never raises the cost."""
 
     degree = 1
 
@@ -197,11 +191,7 @@ class NormalizedCut:
         return s.shape[0] - (within / volume).sum(), centers, s.shape[1] * potential[None]
 
 
-OBJECTIVES = {
-    "kmeans": KMeans,
-    "kmedians": KMedians,
-    "ncut": NormalizedCut,
-}  # degree: the power of the scale of X in the cost
+OBJECTIVES = {"kmeans": KMeans, "kmedians": KMedians, "ncut": NormalizedCut}
 
 
 @dataclass(frozen=True)
@@ -418,9 +408,8 @@ class VariationalFairClustering(Engine):
         check_is_fitted(self)
         if not hasattr(self, "cluster_centers_"):
             what = "Clusters of a graph or of a precomputed affinity have no centres, so new rows cannot be assigned."
-            raise ValueError(
-                f"{what} Remedy: read `labels_` for the rows of the fit, or fit old and new rows together."
-            )
+            remedy = "read `labels_` for the rows of the fit, or fit old and new rows together."
+            raise ValueError(f"{what} Remedy: {remedy}")
         return super().predict(X)
 
     def __sklearn_tags__(self):
@@ -470,14 +459,9 @@ class VariationalFairClustering(Engine):
         if isinstance(data.columns, Nodes):
             self._scaling = Scaling(np.zeros(0), 0)
             return self._problem_of(data)
-        self._scaling = scaling_of(
-            data.X,
-            names=data.columns.names,
-            degree=OBJECTIVES[self.objective].degree,
-            precision=np.float32,
-            everybody=data.split.everybody,
-            weight=data.given_weight,
-        )
+        whole = {"everybody": data.split.everybody, "weight": data.given_weight}
+        settings = {"degree": OBJECTIVES[self.objective].degree, "precision": np.float32, **whole}
+        self._scaling = scaling_of(data.X, names=data.columns.names, **settings)
         warn_of_scales(data.X, data.columns.names)
         return self._problem_of(data)
 
@@ -533,10 +517,7 @@ class VariationalFairClustering(Engine):
         return np.stack([*best, *further])
 
     def _centers_by_view(self, Z, data):
-        """Centres of restarts in each view of spectral points (obs, views * dim), alternating between views.
-
-        Centres are zero in the other view: there all are equally far from a row.
-        """
+        """Centres of restarts in each view of spectral points (obs, views * dim), in turn; zero in the other view."""
         n_views, dim = len(POWERS), Z.shape[1] // len(POWERS)
         centers = np.zeros((RESTARTS, n_views, self.n_clusters, n_views, dim))
         for view in range(n_views):
@@ -545,10 +526,7 @@ class VariationalFairClustering(Engine):
         return centers.reshape(-1, self.n_clusters, n_views * dim)
 
     def solve(self, problem, data) -> Outcome:
-        """The best run at the given weight, or at the smallest weight of a path that is fair enough.
-
-        With many rows it is found on some; all rows continue from there, at greater weights if needed.
-        """
+        """The best run at the given weight, or at the smallest one that is fair enough; many rows go on from some of them."""
         if len(problem.rows) == 1:
             return self._solve_on(problem, data)
         some, least = self._some_of(data), np.inf
@@ -578,10 +556,7 @@ class VariationalFairClustering(Engine):
         return float(cluster_kl(masses, self._target(data)).sum())
 
     def _labels(self, run, data):
-        """The cluster of largest assignment (obs,); empty clusters take the row with the largest assignment to them.
-
-        If several processes have rows, the row is one of the first process.
-        """
+        """The cluster of largest assignment (obs,); empty ones take the row that leans to them most, of the first process."""
         log_s = data.split.in_order(run.state.log_s)
         labels = log_s.argmax(1)
         empty = np.setdiff1d(np.arange(self.n_clusters), data.split.of_all(np.unique(labels)))
@@ -599,9 +574,8 @@ class VariationalFairClustering(Engine):
             return self._fair_enough(problem, starts, data, scale)
         fairness_weight = scale if self.fairness_weight is None else self._scaled_weight(scale)
         others = [START] * len(starts)
-        if (
-            fairness_weight == 0 and self.objective == "kmeans"
-        ):  # add k-means' own answer: softened, a start may end worse
+        if fairness_weight == 0 and self.objective == "kmeans":
+            # k-means' own answer as well: softened, a start may end worse.
             starts, others = np.concatenate([starts, starts]), others + [FLOOR] * len(starts)
         runs = self._descend(problem, starts, [fairness_weight] * len(starts), others)
         return self._best_of(runs, data) if fairness_weight > 0 else runs.best
@@ -697,10 +671,7 @@ class VariationalFairClustering(Engine):
 
 
 def warn_of_absent_groups(masses, names, target):
-    """Warn of clusters without a group that the target wants there; return whether there are any.
-
-    Their Kullback-Leibler error is infinite.
-    """
+    """Warn of clusters without a group that the target wants there (an infinite error); are there any?"""
     absent = [f"cluster {k} has no row of {names[g]!r}" for k, g in np.argwhere((masses == 0) & (target > 0))]
     if absent:
         more = f" ({len(absent)} such cases)" if len(absent) > 1 else ""
@@ -713,8 +684,7 @@ def warn_of_absent_groups(masses, names, target):
 def links_of(affinity, weight) -> Links:
     """Links of an affinity (N, N) and weights (N,), padded with zeros.
 
-    The number of entries depends on the rows, and each number compiles anew. So the list is padded to a multiple of the
-    number of rows; for few rows, where compiling dominates, to as many as neighbours have.
+    Each number of entries compiles anew: it is a multiple of the rows or, for few rows, as many as neighbours have.
     """
     n_obs = affinity.shape[0]
     fill = 0, -affinity.nnz % (n_obs * (2 * NEIGHBOURS if affinity.nnz <= FEW_ENTRIES else FILL))
@@ -763,9 +733,8 @@ def start_states(descent: Descent, problem: TargetedRows, centers, weights, othe
 def concatenate(parts) -> Outcome:
     """Join batches of runs; traces are padded to the longest."""
     longest = max(part.trace.shape[1] for part in parts)
-    padded = [
-        np.pad(part.trace, ((0, 0), (0, longest - part.trace.shape[1])), constant_values=np.nan) for part in parts
-    ]
+    more = [((0, 0), (0, longest - part.trace.shape[1])) for part in parts]
+    padded = [np.pad(part.trace, wide, constant_values=np.nan) for part, wide in zip(parts, more)]
     state = jax.tree.map(lambda *leaves: np.concatenate(leaves), *jax.device_get([part.state for part in parts]))
     rest = [np.concatenate([getattr(part, name) for part in parts]) for name in ("loss", "n_iter", "status")]
     return Outcome(state, rest[0], np.concatenate(padded), *rest[1:])
