@@ -135,10 +135,8 @@ def fair_gaussian_mixture(
     >>> mcmc.get_samples()["means"].shape
     (50, 2, 2)
     """
-    settings = {"covariance_type": covariance_type, "prior": prior, "scaling": scaling}
-    fair_mixed_mixture(
-        X, None, groups, n_components=n_components, fairness_weight=fairness_weight, smoothing=smoothing, **settings
-    )
+    settings = {"covariance_type": covariance_type, "fairness_weight": fairness_weight, "smoothing": smoothing}
+    fair_mixed_mixture(X, None, groups, n_components=n_components, prior=prior, scaling=scaling, **settings)
 
 
 def fair_categorical_mixture(
@@ -499,8 +497,7 @@ def assemble(family: Family, scaling: ColumnScaling, log_mixing, sites) -> Compo
         relative = sites["scales"] / (scaling.scale[0] if family.covariance_type == "isotropic" else scaling.scale)
         spread = 2 * jnp.log(relative)
         if family.covariance_type == "full":
-            spread = pack_factor(
-                relative[:, :, None] * sites.get("correlation_cholesky", jnp.ones((n_components, 1, 1)))
-            )
+            correlation = sites.get("correlation_cholesky", jnp.ones((n_components, 1, 1)))
+            spread = pack_factor(relative[:, :, None] * correlation)
     logits = [jnp.log(sites[f"levels_{j}"]) for j in range(len(family.n_levels))]
     return Components(log_mixing, mean, spread, jnp.concatenate([jnp.zeros((n_components, 0)), *logits], 1))
