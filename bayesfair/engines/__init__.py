@@ -4,9 +4,10 @@ All share one template (`base`), one loop (`optimize`) and one file of mixture m
 """
 
 from bayesfair.engines.balanced_kmeans import BalancedKMeans
-from bayesfair.engines.base import Data, Engine, check_distinct
+from bayesfair.engines.base import Engine, check_distinct
 from bayesfair.engines.big_learn import BigLearnMixture
 from bayesfair.engines.checks import check_engine
+from bayesfair.engines.data import Data
 from bayesfair.engines.fair_mixture import FairMixture
 from bayesfair.engines.fairlet_kmeans import FairletKMeans
 from bayesfair.engines.path import fairness_path

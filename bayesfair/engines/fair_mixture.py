@@ -17,14 +17,9 @@ from bayesfair._rows import Rows, total
 from bayesfair._scaling import warn_of_scales
 from bayesfair._settings import Count, NotNegative, Positive, Seed, Share
 from bayesfair.distributed.messages import agreed
-from bayesfair.engines.base import Data, kmeans_centers, warn_of_work
-from bayesfair.engines.families import (
-    Components,
-    EncodedTable,
-    Family,
-    squared_distances,
-    unpack_factor,
-)
+from bayesfair.engines.base import kmeans_centers, warn_of_work
+from bayesfair.engines.data import Data
+from bayesfair.engines.families import Components, EncodedTable, Family, squared_distances, unpack_factor
 from bayesfair.engines.fmc import (
     Ascent,
     FairRows,
@@ -65,11 +60,7 @@ PATIENCE = 6
 
 
 class _Interrupted(Exception):
-    """Ctrl-C ended a run. It ends the fit, which keeps the run's outcome."""
-
-    def __init__(self, outcome):
-        super().__init__(outcome)
-        self.outcome = outcome
+    """Ctrl-C ended a run. It ends the fit, which keeps the run's outcome, the only argument."""
 
 
 @dataclass(eq=False, repr=False)
@@ -277,7 +268,7 @@ class FairMixture(MixtureEngine):
                 return agreed(self._learn(problem, some, np.arange(len(some.X))))
             return self._learn(self._in_batches(everybody, data), data, rows)
         except _Interrupted as ended:
-            return ended.outcome
+            return ended.args[0]
 
     def _in_batches(self, problem: FairRows, data) -> FairRows:
         """The same problem; with mini-batches its penalty is measured on a fixed part of the rows."""

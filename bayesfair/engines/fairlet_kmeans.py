@@ -12,7 +12,8 @@ from bayesfair._memory import give_back_freed
 from bayesfair._progress import one_step
 from bayesfair._scaling import scaling_of, warn_of_scales
 from bayesfair._settings import Count, Length, NotNegative, Seed
-from bayesfair.engines.base import Data, Engine
+from bayesfair.engines.base import Engine
+from bayesfair.engines.data import Data
 from bayesfair.engines.hard_clusters import cost_of, means_of
 from bayesfair.engines.optimize import Outcome
 from bayesfair.fairlets.compositions import singleton_capacities

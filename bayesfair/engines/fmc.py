@@ -22,7 +22,7 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 
 from bayesfair._arrays import cell_masses, code_masses, namespace
 from bayesfair._rows import Rows, each, total
-from bayesfair.engines.base import Data
+from bayesfair.engines.data import Data
 from bayesfair.engines.families import Components, EncodedTable, Expected, Family, encoded_table
 from bayesfair.engines.row_split import here
 from bayesfair.engines.samples import FEWEST

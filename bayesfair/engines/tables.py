@@ -158,19 +158,17 @@ def _is_numeric(column):
 
     Text that reads as numbers is numeric if more than half of its rows differ, else codes. Booleans are levels.
     """
+    import pandas as pd
+
     dtype = column.dtype
     if getattr(dtype, "kind", "O") in "iuf" or (hasattr(dtype, "is_numeric") and dtype.is_numeric()):
         return True
     if str(dtype).lower() not in {"object", "str", "string"}:
         return False
-    values = [value for value in column if not _is_missing(value)]
-    if not values or not all(map(_reads_as_number, values)):
+    values = pd.Series(list(column), dtype=object).dropna()
+    if values.empty or not all(map(_reads_as_number, values)):
         return False
     return not any(isinstance(value, str) for value in values) or len(set(values)) > len(values) / 2
-
-
-def _is_missing(value):
-    return value is None or type(value).__name__ == "NAType" or (isinstance(value, Real) and value != value)
 
 
 def _reads_as_number(value):

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.ops import segment_max, segment_sum
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 from sklearn.exceptions import ConvergenceWarning
 
@@ -79,11 +80,6 @@ def offsets(x, label, centers) -> Float[Array, "dim rows"]:
     return x - centers.T[:, label]
 
 
-def in_clusters(values, label, n_clusters):
-    """Sums of the values (rows, ..) of a block by cluster."""
-    return jax.ops.segment_sum(values, label, n_clusters)
-
-
 def with_own(problem: TiltedRows, centers, labels) -> Rows:
     """The rows with their squared distances to their clusters' centres, and their labels."""
 
@@ -99,7 +95,7 @@ def shifts(tilt, rows: Rows, n_clusters):
 
     def of_block(block, tilt):
         rows, (own, label) = block
-        return jax.ops.segment_max(jnp.where(rows.weight > 0, tilt * own, 0.0), label, n_clusters)
+        return segment_max(jnp.where(rows.weight > 0, tilt * own, 0.0), label, n_clusters)
 
     return jnp.maximum(largest(of_block, rows, tilt) - SAFE_EXPONENT, 0.0)
 
@@ -114,7 +110,7 @@ def cluster_losses(problem: TiltedRows, centers, labels) -> Float[Array, " clust
         exponent, off = tilt * own, shift[label]
         large = jnp.exp(exponent - off) - jnp.exp(-off)
         terms = jnp.where(off > 0, large, jnp.expm1(jnp.minimum(exponent, SAFE_EXPONENT)))
-        return in_clusters(rows.weight[:, None] * jnp.column_stack([terms, own]), label, n_clusters)
+        return segment_sum(rows.weight[:, None] * jnp.column_stack([terms, own]), label, n_clusters)
 
     mean, plain = (total(excess_and_distance, rows, problem.tilt, shift) / problem.mass).T
     log = shift + jnp.where(shift > 0, jnp.log(jnp.exp(-shift) + mean), jnp.log1p(mean))
@@ -132,7 +128,7 @@ def tilted_weights(problem: TiltedRows, centers, labels) -> Float[Array, "blocks
 
     def masses(block, tilt, shift):
         both = jnp.column_stack([mass(block, tilt, shift), block[0].weight])
-        return in_clusters(both, block[1][1], n_clusters)
+        return segment_sum(both, block[1][1], n_clusters)
 
     tilted, plain = total(masses, rows, problem.tilt, shift).T
     held = tilted + (problem.mass - plain) * jnp.exp(-shift)
@@ -152,13 +148,13 @@ def newton_step(problem: TiltedRows, centers, labels):
     def first_moments(block, centers):
         rows, (weight, label) = block
         offset = offsets(rows.x, label, centers)
-        return in_clusters((weight * jnp.concatenate([offset, jnp.ones_like(offset[:1])])).T, label, len(centers))
+        return segment_sum((weight * jnp.concatenate([offset, jnp.ones_like(offset[:1])])).T, label, len(centers))
 
     def along(block, centers, direction):
         rows, (weight, label) = block
         offset = offsets(rows.x, label, centers)
         length = weight * (offset * direction.T[:, label]).sum(0)
-        return in_clusters((length * offset).T, label, len(centers))
+        return segment_sum((length * offset).T, label, len(centers))
 
     def hessian(direction):
         """Half the Hessian, times a direction (clusters, dim) for every cluster."""
@@ -187,7 +183,7 @@ def moments(block: tuple[WeightedRows, tuple], centers):
     rows, (weight, label) = block
     n_clusters, order = len(centers), jnp.argsort(label)
     x = jax.lax.optimization_barrier(rows.x.T)  # makes rows contiguous
-    size = in_clusters(jnp.ones_like(label), label, n_clusters)
+    size = segment_sum(jnp.ones_like(label), label, n_clusters)
     packs, last = -(-size // MEMBERS), size.cumsum()
     most = len(label) // MEMBERS + n_clusters  # largest number of packs
 
@@ -260,7 +256,7 @@ def bounded_labels(problem: TiltedRows, state: Partition):
 def revive(problem: TiltedRows, state: Partition) -> Partition:
     """Move the centres of empty clusters to the rows farthest from theirs: the objective does not depend on them."""
     n_clusters, rows = len(state.centers), with_own(problem, state.centers, state.labels)
-    count = total(lambda block: in_clusters((block[0].weight > 0) * 1.0, block[1][1], n_clusters), rows)
+    count = total(lambda block: segment_sum((block[0].weight > 0) * 1.0, block[1][1], n_clusters), rows)
     values = each(lambda block: jnp.where(block[0].weight > 0, block[1][0], -1.0), rows)
     far = farthest(values, problem.rows, n_clusters).x
     empty = count == 0
@@ -294,7 +290,7 @@ class GradientDescent:
             some, label = batch.parts
             few = problem._replace(rows=Rows(some), mass=some.weight.sum())
             pull = tilted_weights(few, centers, label)[0] * offsets(some.x[0], label[0], centers)
-            return centers + 2 * problem.learning_rate * in_clusters(pull.T, label[0], len(centers))
+            return centers + 2 * problem.learning_rate * segment_sum(pull.T, label[0], len(centers))
 
         centers = jax.lax.fori_loop(0, self.n_epochs, epoch, state.centers)
         labels = nearest(problem, centers)

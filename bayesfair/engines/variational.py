@@ -468,7 +468,7 @@ class VariationalFairClustering(Engine):
         super()._place(left_out)
         if left_out is not None:
             soft = np.eye(self.n_clusters, dtype=self.soft_assignment_.dtype)[self.labels_]
-            soft[left_out.counted] = self.soft_assignment_
+            soft[left_out[1]] = self.soft_assignment_
             self.soft_assignment_ = soft
 
     def _hard_cost(self, problem, data, centers):

@@ -48,10 +48,6 @@ class TargetedRows(NamedTuple):
         """Indicators of the row's group (groups, rows)."""
         return (code == jnp.arange(len(self.target))[:, None]).astype(jnp.float32)
 
-    def mean(self, values):
-        """Mean over the rows of values (blocks, rows)."""
-        return total(lambda block: block[0].weight @ block[1], self.rows.beside(values)) / self.n_obs
-
 
 class Links(NamedTuple):
     """A symmetric affinity as a list of its entries, sorted by row.
@@ -195,7 +191,8 @@ class Descent:
         refused = state._replace(lipschitz=2 * state.lipschitz)
         state = jax.tree.map(lambda a, b: jnp.where(new.loss <= state.loss, a, b), new, refused)
         # Refused steps shrink, so a standing E alone is no sign of an optimum.
-        return state, state.loss, problem.mean(gain) > AT_REST * jnp.abs(state.loss)
+        gain = total(lambda block: block[0].weight @ block[1], problem.rows.beside(gain)) / problem.n_obs
+        return state, state.loss, gain > AT_REST * jnp.abs(state.loss)
 
 
 def unfairness(problem: TargetedRows, state: SoftClusters):
