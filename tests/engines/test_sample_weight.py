@@ -10,7 +10,7 @@ from engines.rows_of import fair, links_of_neighbours, mixture_at, random_compon
 from sklearn.cluster import KMeans
 
 import bayesfair as bf
-from bayesfair.engines import big_learn, tilted_kmeans, variational, vfc
+from bayesfair.engines import big_learn, tkm, variational, vfc
 from bayesfair.engines.families import Family
 from bayesfair.engines.fmc import Ascent, Rule
 from bayesfair.engines.gaussians import Gaussians, in_blocks
@@ -98,7 +98,7 @@ def test_the_normalized_cut_is_that_of_copies_linked_as_their_rows_are():
     np.testing.assert_allclose(np.asarray(potential)[0], gradient, rtol=1e-3, atol=1e-4)
 
 
-newton, nearest, settle = map(jax.jit, (tilted_kmeans.newton, tilted_kmeans.nearest, big_learn.settle))
+newton, nearest, settle = map(jax.jit, (tkm.newton, tkm.nearest, big_learn.settle))
 
 
 @pytest.mark.slow
@@ -106,7 +106,7 @@ newton, nearest, settle = map(jax.jit, (tilted_kmeans.newton, tilted_kmeans.near
 def test_tilted_k_means(tilt):
     def step(rows, weight):
         problem = tilted(X[rows], tilt, weight=weight / weight.mean())
-        state = tilted_kmeans.Partition(CENTERS, nearest(problem, CENTERS), jax.random.PRNGKey(0))
+        state = tkm.Partition(CENTERS, nearest(problem, CENTERS), jax.random.PRNGKey(0))
         for _ in range(3):
             state, loss = newton(problem, state)
         return state.centers, loss, np.asarray(state.labels[0])[first(rows)]
