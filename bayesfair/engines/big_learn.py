@@ -181,8 +181,8 @@ class BigLearnMixture(MixtureEngine):
     progress_bar : bool, default False
         Whether to show a progress bar.
     mesh : jax.sharding.Mesh, optional
-        A `bayesfair.distributed.mesh` of rows: processes that each have some of the rows. `labels_` are those of the
-        process's own rows, everything else is of all rows.
+        A `bayesfair.distributed.mesh` of rows, for processes that each have some of them, see `distributed.deal`. Each
+        gets the labels of its own rows; everything else is of all rows.
 
     Attributes
     ----------
@@ -312,14 +312,6 @@ def mean_of_seen(X, weight_of, everybody):
     return sum(everybody(sums)) / sum(everybody(counts))
 
 
-def filled(X, middle):
-    """A copy of X (N, d) with NaN replaced by `middle` (d,)."""
-    whole = X.copy()
-    for rows in row_blocks(len(X)):
-        np.copyto(whole[rows], middle, where=np.isnan(X[rows]), casting="same_kind")
-    return whole
-
-
 def check_start(X, middle, names, min_eigenvalue, everybody):
     """Refuse rows that float32 cannot tell apart from N(0, I) in the units of X; warn of a column that is too wide."""
     own = np.max([np.nanmax(np.abs(X[rows]), 0, initial=0) for rows in row_blocks(len(X))], axis=0)
@@ -327,7 +319,7 @@ def check_start(X, middle, names, min_eigenvalue, everybody):
     if far.max() >= FARTHEST:
         got = f"{far.max():.3g} in column {place(names, int(far.argmax()))}"
         raise ValueError(message("X", "be near [0, 1], like the random starts", got, SCALE))
-    whole = filled(X, middle) if n_missing(X).any() else X
+    whole = np.where(np.isnan(X), middle.astype(X.dtype), X) if n_missing(X).any() else X
     _, spread, _ = center_and_spread(whole, everybody)
     off = np.abs(middle) / np.maximum(spread, 1.0)
     if off.max() > REACH:

@@ -112,8 +112,8 @@ class FairMixture(MixtureEngine):
     progress_bar : bool, default False
         Whether to show a progress bar.
     mesh : jax.sharding.Mesh, optional
-        A `bayesfair.distributed.mesh` of rows: processes that each fit rows of their own, see `distributed.deal`. All
-        learn one model from all rows, that of one process but for rounding. Each has the labels of its own rows.
+        A `bayesfair.distributed.mesh` of rows, for processes that each have some of them, see `distributed.deal`. Each
+        gets the labels of its own rows; everything else is of all rows.
 
     Attributes
     ----------
@@ -148,9 +148,6 @@ class FairMixture(MixtureEngine):
 
     "em" with mini-batches keeps what every batch told last and raises the free energy, a lower bound of the objective.
     "gradient" with mini-batches raises the likelihood of the batch, in ever smaller steps.
-
-    A row of `sample_weight` 2 is two equal rows: in likelihood, shares, gaps, and in the hundredth of a row that smooths
-    the levels of categories.
 
     References
     ----------

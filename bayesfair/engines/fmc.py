@@ -175,39 +175,29 @@ def excess(gaps, allowed):
 
 def shares_of(family: Family, parameters: Components, problem: FairRows, temperature) -> Shares:
     """The shares, in one pass over the rows."""
-
-    def of_block(block, parameters, temperature):
-        return _in_block(family, parameters, block, problem.mass.shape[1], temperature)[0]
-
-    return _as_shares(total(of_block, problem.rows, parameters, temperature, seen=problem.seen), problem)
+    return _passed(family, parameters, problem, temperature, lambda *_: ())[1]
 
 
 def standing_of(family: Family, parameters: Components, problem: FairRows, temperature) -> Standing:
     """The E-step and the shares, in one pass over the rows."""
+    return Standing(*_passed(family, parameters, problem, temperature, family.expected))
+
+
+def _passed(family: Family, parameters: Components, problem: FairRows, temperature, of):
+    """(the sum of `of(parameters, rows, responsibilities times weights)`, the shares: zeros for an absent group)."""
 
     def of_block(block, parameters, temperature):
-        sums, table, responsibilities = _in_block(family, parameters, block, problem.mass.shape[1], temperature)
-        return family.expected(parameters, table, responsibilities), sums
+        table, weight = block.table(family), block.weight
+        log_joint = family.log_joint(parameters, table)
+        member = weight * (block.code == jnp.arange(problem.mass.shape[1])[:, None])
+        soft, sharp = jax.nn.softmax(log_joint, 0), jax.nn.softmax(log_joint / temperature, 0)
+        density = weight @ jax.nn.logsumexp(log_joint, 0)
+        return of(parameters, table, weight * soft), (soft @ member.T, sharp @ member.T, density)
 
-    expected, sums = total(of_block, problem.rows, parameters, temperature, seen=problem.seen)
-    return Standing(expected, _as_shares(sums, problem))
-
-
-def _in_block(family: Family, parameters: Components, block: GroupedRows, n_groups, temperature):
-    """(sums for the shares and the log density, the block's rows, their responsibilities times weights)."""
-    table, weight = block.table(family), block.weight
-    log_joint = family.log_joint(parameters, table)
-    member = weight * (block.code == jnp.arange(n_groups)[:, None])
-    soft, sharp = jax.nn.softmax(log_joint, 0), jax.nn.softmax(log_joint / temperature, 0)
-    density = weight @ jax.nn.logsumexp(log_joint, 0)
-    return (soft @ member.T, sharp @ member.T, density), table, weight * soft
-
-
-def _as_shares(sums, problem: FairRows) -> Shares:
-    """Sums as shares; zeros for an absent group."""
+    found, sums = total(of_block, problem.rows, parameters, temperature, seen=problem.seen)
     (soft, sharp, density), n_obs = sums, problem.size.sum()
     size = jnp.where(problem.size > 0, problem.size, 1.0)
-    return Shares(soft / size, sharp / size, sharp.sum(1) / n_obs, density / n_obs)
+    return found, Shares(soft / size, sharp / size, sharp.sum(1) / n_obs, density / n_obs)
 
 
 class Judged(NamedTuple):

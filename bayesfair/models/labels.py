@@ -8,8 +8,9 @@ from numpyro.infer import NUTS
 from numpyro.infer.gibbs import CustomGibbs, Gibbs
 
 from bayesfair.fairness.metrics import gaps_of_shares
-from bayesfair.models.mixtures import Mixture, labelled_mixture
+from bayesfair.models.mixtures import labelled_mixture
 from bayesfair.models.observed import Observed, observe
+from bayesfair.models.parameters import Mixture
 
 
 def labelled_kernel(

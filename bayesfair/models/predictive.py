@@ -8,8 +8,8 @@ import numpyro
 from jaxtyping import Array, Float
 
 from bayesfair._rows import sum_of_terms
-from bayesfair.models.mixtures import Mixture, log_prior, sample_parameters
 from bayesfair.models.observed import Observed, cluster_gaps
+from bayesfair.models.parameters import Mixture, log_prior, sample_parameters
 from bayesfair.models.rows import scaled_table
 
 

@@ -14,8 +14,8 @@ from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import gap
 from bayesfair.gibbs.replicas import ladder
 from bayesfair.models.guide import draw_from_guide
-from bayesfair.models.mixtures import Mixture, Prior
 from bayesfair.models.observed import Observed, membership, observe, rows_of
+from bayesfair.models.parameters import Mixture, Prior
 from bayesfair.models.predictive import allocate, mean_psi, prior_sites, replicate_rows
 from bayesfair.models.sampler import LEAPFROG_STEPS, Sampler, advance, constrained, start_states, unconstrained
 from bayesfair.models.starts import sites_of_partition, start_partitions

@@ -18,8 +18,9 @@ from bayesfair._check import Interrupted, tell
 from bayesfair._progress import progress
 from bayesfair.models.exchange import ReplicaExchange
 from bayesfair.models.labels import sweeping_kernel
-from bayesfair.models.mixtures import Mixture, labelled, marginal
+from bayesfair.models.mixtures import labelled, marginal
 from bayesfair.models.observed import Observed
+from bayesfair.models.parameters import Mixture
 from bayesfair.models.transfers import Transfers
 
 CHUNK = 50  # iterations per program call

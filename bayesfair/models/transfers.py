@@ -6,8 +6,8 @@ import numpyro
 from numpyro.infer.util import unconstrain_fn
 
 from bayesfair.models.exchange import BETA, observed_energy, tempered
-from bayesfair.models.mixtures import Mixture, sample_parameters
 from bayesfair.models.observed import Observed
+from bayesfair.models.parameters import Mixture, sample_parameters
 from bayesfair.models.sparse import draw_two_sided, stretched, two_sided_law, unstretched
 
 NEAR = 0.5  # standard deviation of a mean proposed near a row or near the other component's mean
