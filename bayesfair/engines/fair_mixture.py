@@ -19,7 +19,7 @@ from bayesfair._settings import Count, NotNegative, Positive, Seed, Share
 from bayesfair.distributed.messages import agreed
 from bayesfair.engines.base import kmeans_centers, warn_of_work
 from bayesfair.engines.data import Data
-from bayesfair.engines.families import Components, EncodedTable, Family, squared_distances, unpack_factor
+from bayesfair.engines.families import Components, Family, squared_distances, unpack_factor
 from bayesfair.engines.fmc import (
     Ascent,
     FairRows,
@@ -57,6 +57,9 @@ RATE = 0.02  # learning rate of Adam, on scaled columns
 SECONDS = 2e-9, 1.5e-9  # on one core, an iteration on full covariances: times d^3, and times d^2 per row
 STRICTER = 3  # how often the weight is doubled and the temperature halved while clusters are not fair, or empty
 PATIENCE = 6
+
+
+jitted_log_joint = jax.jit(Family.log_joint, static_argnums=0)
 
 
 class _Interrupted(Exception):
@@ -456,7 +459,7 @@ class FairMixture(MixtureEngine):
         return -losses - np.log(self._encoder.scale).sum()
 
     def log_joint(self, columns):
-        log_joint = log_joint_of(self._family, self._parameters, self._encoder.table(columns))  # of scaled rows
+        log_joint = jitted_log_joint(self._family, self._parameters, self._encoder.table(columns))  # of scaled rows
         return np.asarray(log_joint).T.astype(np.float64) - np.log(self._encoder.scale).sum()
 
     def _describe(self, parameters: Components):
@@ -489,11 +492,6 @@ class FairMixture(MixtureEngine):
         spread = {"isotropic": min(d, 1), "diag": k * d, "full": k * d * (d + 1) // 2}[self._family.covariance_type]
         free = k - 1 + k * d + spread + k * sum(n - 1 for n in self._encoder.n_levels)
         return float(-2 * log_density.sum() + free * np.log(len(log_density)))
-
-
-@partial(jax.jit, static_argnames="family")
-def log_joint_of(family: Family, parameters: Components, table: EncodedTable):
-    return family.log_joint(parameters, table)
 
 
 @partial(jax.jit, static_argnames="family")

@@ -6,7 +6,7 @@ from typing import Any, Literal, Self
 import jax
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from bayesfair._arrays import row_numbers
 from bayesfair._check import message, refuse_unread, tell
@@ -101,7 +101,7 @@ class VariationalFairClustering(Engine):
     soft_assignment_ : numpy.ndarray of shape (n_obs, n_clusters)
         Soft assignments. Rows of weight 0 are in the cluster of the nearest centre.
     cluster_centers_ : numpy.ndarray of shape (n_clusters, n_features)
-        The centres. Absent for a graph and for a precomputed affinity.
+        The centres. Absent for a graph and for a precomputed affinity: `predict` then raises a ValueError.
     cost_ : float
         The clustering cost of the hard clusters, summed over rows (the cut as it is).
     fairness_error_ : float
@@ -204,31 +204,6 @@ class VariationalFairClustering(Engine):
         """
         return self._fit(X, sensitive_features, sample_weight)
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
-        """The cluster with the nearest centre, each row on its own, so that balance is not promised for new rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_obs, n_features)
-            Features, with the columns of the fit.
-
-        Returns
-        -------
-        numpy.ndarray of shape (n_obs,)
-            Integer labels.
-
-        Raises
-        ------
-        ValueError
-            If the fit was of a graph or of a precomputed affinity, whose clusters have no centres.
-        """
-        check_is_fitted(self)
-        if not hasattr(self, "cluster_centers_"):
-            what = "Clusters of a graph or of a precomputed affinity have no centres, so new rows cannot be assigned."
-            remedy = "read `labels_` for the rows of the fit, or fit old and new rows together."
-            raise ValueError(f"{what} Remedy: {remedy}")
-        return super().predict(X)
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         given = self.affinity == "precomputed"
@@ -263,6 +238,10 @@ class VariationalFairClustering(Engine):
         if isinstance(X, Nodes):
             validate_data(self, X.affinity, reset=reset, skip_check_array=True)
             return X
+        if not reset and not hasattr(self, "cluster_centers_"):
+            what = "Clusters of a graph or of a precomputed affinity have no centres, so new rows cannot be assigned."
+            remedy = "read `labels_` for the rows of the fit, or fit old and new rows together."
+            raise ValueError(f"{what} Remedy: {remedy}")
         return super().read(X, reset=reset)
 
     def _weights(self, sample_weight, X, n_obs):
