@@ -1,7 +1,4 @@
-"""Point-estimate engines: one file per paper.
-
-All share one template (`base`), one loop (`optimize`) and one file of mixture mathematics (`families`).
-"""
+"""Point-estimate engines: one file per paper on one template (`base`) and one loop (`optimize`)."""
 
 from bayesfair.engines.balanced_kmeans import BalancedKMeans
 from bayesfair.engines.base import Engine, check_distinct

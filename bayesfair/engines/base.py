@@ -424,16 +424,3 @@ def nearest_center(X, centers, scaling: Scaling):
             raise ValueError(message("X", rule, got, "Correct that entry, or use the units of the fit."))
         labels[block] = pairwise_distances_argmin(rows, centers)
     return labels
-
-
-def relocate_empty(labels, cost, empty=None):
-    """Labels with no empty cluster: each empty one takes the row that fits its own cluster worst.
-
-    `cost` is (obs, clusters). `empty`: the empty clusters; None finds them. A row that is alone in its cluster stays.
-    """
-    labels = np.array(labels)
-    for cluster in np.setdiff1d(np.arange(cost.shape[1]), labels) if empty is None else empty:
-        own = cost[np.arange(len(labels)), labels]
-        alone = np.bincount(labels, minlength=cost.shape[1])[labels] == 1
-        labels[np.argmax(np.where(alone, -np.inf, own))] = cluster
-    return labels

@@ -54,10 +54,7 @@ class Data(NamedTuple):
 
     @property
     def weight(self):
-        """Weights of the rows, of shape (n_obs,).
-
-        The array is newly made if all weights are 1. For many rows drop it early, or use `weight_of`.
-        """
+        """Weights of the rows, of shape (n_obs,). Newly made if all are 1: for many rows use `weight_of`."""
         return self.weight_of(slice(None))
 
     def weight_of(self, rows):

@@ -56,8 +56,8 @@ class TiltedKMeans(Engine):
     progress_bar : bool, default False
         Whether to show a progress bar.
     mesh : jax.sharding.Mesh, optional
-        A `bayesfair.distributed.mesh` of rows: processes that each have some of the rows, for solver="newton". `labels_`
-        are those of the process's own rows, everything else is of all rows.
+        For solver="newton", a `bayesfair.distributed.mesh` of rows, for processes that each have some of them. Each gets
+        the labels of its own rows; everything else is of all rows.
 
     Attributes
     ----------

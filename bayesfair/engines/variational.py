@@ -25,7 +25,7 @@ from bayesfair.engines.affinities import (
     nodes_of_matrix,
     spectral_points,
 )
-from bayesfair.engines.base import Engine, check_distinct, kmeans_centers, relocate_empty
+from bayesfair.engines.base import Engine, check_distinct, kmeans_centers
 from bayesfair.engines.hard_clusters import cost_of, means_of, medians_near
 from bayesfair.engines.optimize import Outcome
 from bayesfair.engines.row_split import free
@@ -463,6 +463,16 @@ class VariationalFairClustering(Engine):
 
     def objective_of(self, losses):
         return self._cost(losses)
+
+
+def relocate_empty(labels, cost, empty):
+    """Each of the `empty` clusters takes the row that fits its own worst by `cost` (obs, clusters); a lone row stays."""
+    labels = np.array(labels)
+    for cluster in empty:
+        own = cost[np.arange(len(labels)), labels]
+        alone = np.bincount(labels, minlength=cost.shape[1])[labels] == 1
+        labels[np.argmax(np.where(alone, -np.inf, own))] = cluster
+    return labels
 
 
 def warn_of_absent_groups(masses, names, target):
