@@ -1,8 +1,6 @@
 """Rows in compiled programs: sums over rows and values per row, for a hundred rows or for rows on several devices.
 
-Rows lie in blocks, and arrays with several numbers per row live as long as their block; a small table is one block. If
-a mesh gives rows to several devices, each has a part of every block, and one message ends a pass.
-
+Rows lie in blocks; if a mesh gives them to several devices, each has a part of every block, and one message ends a pass.
 Sums over blocks are compensated (Kahan 1965): float32 sums of millions of rows round like a single addition.
 """
 
@@ -22,8 +20,7 @@ EVERYWHERE = PartitionSpec()
 class Rows:
     """A tree of arrays (blocks, .., rows), and the mesh whose devices each have a part of every block, None for one device.
 
-    Row i of a table is in block i modulo their number, so that every block is a systematic sample of it. Blocks are
-    padded with zeros, which get weight 0 where they must not count.
+    Row i is in block i modulo their number: every block is a systematic sample. Blocks are padded with zeros.
     """
 
     parts: Any
@@ -48,10 +45,9 @@ class Rows:
 
 
 def total(of, rows: Rows, *params, seen=None):
-    """The sum over all rows of `of(block, *params)`, a tree of arrays.
+    """The sum over all rows of `of(block, *params)`, a tree of arrays; gradients only with respect to the `params`.
 
-    Arguments with gradients must be among the `params`; blocks are recomputed for them. `seen` (blocks,): a mask of the
-    blocks to use, whose number is no part of the program; then there are no gradients.
+    `seen` (blocks,): a mask of the blocks to use, whose number is no part of the program; then there are no gradients.
     """
     if len(rows) == 1:
         return _everywhere(lambda parts, params: _summed(of(_block(parts, 0), *params)), rows, params)
@@ -172,10 +168,7 @@ def _is_shared():
 
 
 def _as_few(program, tree):
-    """Apply `program`, which treats every number alike, to all arrays of a type in a tree at once.
-
-    Between devices the number of calls takes the time, not the numbers.
-    """
+    """Apply `program` to all arrays of a type at once: between devices the number of calls takes the time."""
     leaves, structure = jax.tree.flatten(tree)
     leaves = [jnp.asarray(leaf) for leaf in leaves]
     for kind in {leaf.dtype: None for leaf in leaves}:  # in the same order in all processes

@@ -72,13 +72,7 @@ def digest(*arrays) -> str:
 def check_alike(estimator, **told):
     """Refuse, in every process, versions, settings or data that differ between processes.
 
-    `told` has the data, such as digests, or is a function that returns them. It is called only where processes share
-    something.
-
-    Raises
-    ------
-    ValueError
-        With the first name that differs, and in which process.
+    `told` has the data, such as digests, or functions that return them, called only where processes share something.
     """
     if not _shared:
         return
@@ -106,10 +100,6 @@ def sharing(mesh, axis, *, stops=False):
     """Within the block the processes of `mesh` share chains or rows, whichever `axis` says; None: this one has them all.
 
     With `stops`, Ctrl-C, in whichever process, is kept for the next `agreed`, where all of them stop together.
-
-    Raises
-    ------
-    TypeError, ValueError: no mesh of all processes along this axis. ProcessLost: another process has ended.
     """
     check_mesh(mesh, axis)
     if mesh is None or jax.process_count() == 1:
@@ -156,10 +146,7 @@ def agreed(value):
 
 
 def over_chains(program, chains) -> Any:
-    """`program(chains)`, or each process runs its own chains if these are shared and gets the results of all.
-
-    `chains` is a tree whose leaves have chains first. Chains are independent, so the results are those of one process.
-    """
+    """`program(chains)` of a tree with chains first; if they are shared, each process runs its own and gets all results."""
     if not _shared or _shared[-1][0] != "chains":
         return program(chains)
     n_chains, n_processes = len(jax.tree.leaves(chains)[0]), jax.process_count()

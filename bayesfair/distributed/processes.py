@@ -56,12 +56,8 @@ def initialize(coordinator_address=None, num_processes=None, process_id=None, **
     if hasattr(jax.config, "jax_enable_preemption_service"):  # otherwise it would intercept SIGTERM
         jax.config.update("jax_enable_preemption_service", False)
     _do_not_interrupt()
-    jax.distributed.initialize(
-        coordinator_address,
-        num_processes,
-        process_id,
-        **{"heartbeat_timeout_seconds": HEARTBEAT_SECONDS, **settings},
-    )
+    settings = {"heartbeat_timeout_seconds": HEARTBEAT_SECONDS, **settings}
+    jax.distributed.initialize(coordinator_address, num_processes, process_id, **settings)
     told = sys.excepthook
 
     def end(kind, error, trace):
@@ -75,10 +71,9 @@ def initialize(coordinator_address=None, num_processes=None, process_id=None, **
 
 
 def _do_not_interrupt():
-    """Keep this thread, and threads that it starts, from preempting a computing thread when they wake up.
+    """Keep threads from preempting a computing thread when they wake up, as gloo's would at every message.
 
-    gloo's thread would do so at every message. While the other thread holds the connection it polls the operating
-    system again and again, which costs milliseconds per sum over processes if there are as many cores as processes.
+    With as many cores as processes its polling would cost milliseconds per sum over processes.
     """
     with suppress(OSError):  # if the system lacks or forbids it, processes are only slower
         if hasattr(os, "SCHED_BATCH") and os.sched_getscheduler(0) == os.SCHED_OTHER:
@@ -121,10 +116,8 @@ def mesh(*, chains=None, rows=None) -> jax.sharding.Mesh:
     >>> dict(bf.distributed.mesh(chains=1).shape)
     {'chains': 1, 'rows': 1}
     """
-    n_processes, devices = (
-        jax.process_count(),
-        sorted(jax.devices(), key=lambda device: (device.process_index, device.id)),
-    )
+    n_processes = jax.process_count()
+    devices = sorted(jax.devices(), key=lambda device: (device.process_index, device.id))
     if chains is None and rows is None:
         remedy = "Pass rows= for an engine, chains= for GibbsFairClustering."
         raise ValueError(message("rows", "be given if chains is not", "neither", remedy))
@@ -163,10 +156,6 @@ def lost_processes_told():
         if isinstance(error, ProcessLost) or jax.process_count() == 1 or not LOST.search(str(error)):
             raise
         why = str(error).split("\n")[0][:200]
-        what = (
-            f"another of the {jax.process_count()} processes has ended, as process {jax.process_index()} learned from"
-        )
-        remedy = (
-            "Read that process's last output, then start all of them again; a run with a `store` continues from it."
-        )
-        raise ProcessLost(f"{what}: {why}. {remedy}") from None
+        what = f"another of the {jax.process_count()} processes has ended, as process {jax.process_index()} learned"
+        remedy = "Read that process's last output, then start all of them again; a run with a `store` continues from it"
+        raise ProcessLost(f"{what} from: {why}. {remedy}.") from None

@@ -1,12 +1,10 @@
-"""Point-estimate engines: one file per paper.
-
-All share one template (`base`), one loop (`optimize`) and one file of mixture mathematics (`families`).
-"""
+"""Point-estimate engines: one file per paper on one template (`base`) and one loop (`optimize`)."""
 
 from bayesfair.engines.balanced_kmeans import BalancedKMeans
-from bayesfair.engines.base import Data, Engine, check_distinct
+from bayesfair.engines.base import Engine, check_distinct
 from bayesfair.engines.big_learn import BigLearnMixture
 from bayesfair.engines.checks import check_engine
+from bayesfair.engines.data import Data
 from bayesfair.engines.fair_mixture import FairMixture
 from bayesfair.engines.fairlet_kmeans import FairletKMeans
 from bayesfair.engines.path import fairness_path

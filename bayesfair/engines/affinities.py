@@ -36,13 +36,8 @@ def is_graph(X) -> bool:
 
 
 def nodes_of_graph(graph: Graph) -> Nodes:
-    """The affinity of a `networkx.Graph`: the attribute `weight` of its edges, 1 of those without.
-
-    Raises
-    ------
-    ValueError: directed edges, several between two nodes, no nodes, weights that are no numbers; as `nodes_of_matrix`.
-    """
-    from scipy import sparse
+    """The affinity of a `networkx.Graph`: the attribute `weight` of its edges, 1 of those without."""
+    import networkx
 
     by_sums = "pass affinity='precomputed' and W = networkx.to_scipy_sparse_array(X)"
     if graph.is_directed():
@@ -52,30 +47,23 @@ def nodes_of_graph(graph: Graph) -> Nodes:
         remedy = f"To add parallel edges up, {by_sums}. networkx.Graph(X) keeps one of them."
         raise ValueError(message("X", "have one edge between two nodes", f"a {type(graph).__name__}", remedy))
     names = list(graph)
-    place, edges = {name: at for at, name in enumerate(names)}, list(graph.edges(data="weight", default=1))
-    if not edges:
+    if not graph.number_of_edges():
         raise ValueError(message("X", "have edges", f"{len(names)} nodes and no edge", "Check how it was made."))
-    weight = np.array([_number(*edge) for edge in edges])
-    one, other = (np.array([place[edge[side]] for edge in edges]) for side in (0, 1))
-    upper = sparse.csr_array((weight, (one, other)), shape=(len(names),) * 2)
-    return Nodes(_checked(upper + upper.T, lambda at: f"node {names[at]!r}"))
+    for edge in graph.edges(data="weight", default=1):
+        _check_number(*edge)
+    return Nodes(_checked(networkx.to_scipy_sparse_array(graph, dtype=float), lambda at: f"node {names[at]!r}"))
 
 
-def _number(one, other, weight):
+def _check_number(one, other, weight):
     try:
-        return float(weight)
+        float(weight)
     except (TypeError, ValueError):
         got, remedy = f"{weight!r} between {one!r} and {other!r}", "Correct it, or drop the attribute."
         raise ValueError(message("X", "have numbers as `weight` of its edges", got, remedy)) from None
 
 
 def groups_of_nodes(graph: Graph, sensitive_features):
-    """The values (N,) of the attribute of that name; what is no name is left as it is.
-
-    Raises
-    ------
-    ValueError: nodes without the attribute; rows that are named otherwise than the nodes.
-    """
+    """The values (N,) of the attribute of that name; what is no name is left as it is."""
     if not isinstance(sensitive_features, str):
         check_node_names("sensitive_features", sensitive_features, graph)
         return sensitive_features
@@ -99,12 +87,7 @@ def check_node_names(argument, values, graph):
 
 
 def nodes_of_matrix(W) -> Nodes:
-    """A given affinity (N, N), sparse or dense, without its diagonal.
-
-    Raises
-    ------
-    ValueError: a matrix that is not square or not symmetric, entries that are negative, infinite or NaN, a row without ties.
-    """
+    """A given affinity (N, N), sparse or dense, without its diagonal."""
     from scipy import sparse
 
     index = getattr(W, "index", None)
@@ -119,17 +102,13 @@ def nodes_of_matrix(W) -> Nodes:
 
 
 def _checked(W, named):
-    """W (N, N) without its diagonal, scaled by a power of two near its largest entry.
-
-    `named(position)` gives a row's name.
-    """
+    """W (N, N) without its diagonal, over a power of two near its largest entry; `named(position)` names a row."""
     from scipy import sparse
 
     W = W.tocoo()
     _refuse_some(W, ~np.isfinite(W.data), "be finite", "Impute it, or drop the tie.", named)
-    _refuse_some(
-        W, W.data < 0, "hold no negative affinities", "Pass similarities: 0 for rows that are not alike.", named
-    )
+    alike = "Pass similarities: 0 for rows that are not alike."
+    _refuse_some(W, W.data < 0, "hold no negative affinities", alike, named)
     off = W.row != W.col
     W = _symmetric(sparse.csr_array((W.data[off], (W.row[off], W.col[off])), shape=W.shape), named)
     W.eliminate_zeros()
@@ -177,11 +156,10 @@ def nearest_neighbors(X, n_neighbors) -> csr_array:
 def spectral_points(affinity, weight, n_parts, rng, code=None):
     """Views (views, N, dim) of the rows in which rows are close if the normalised cut keeps them together.
 
-    The views are about the leading eigenvectors of D^-1/2 W D^-1/2 (Shi and Malik 2000), found by subspace iteration
-    and scaled by POWERS of their eigenvalues, as in a diffusion. The mean degree is added to D: otherwise single weakly
-    tied rows have eigenvectors of their own. `weight` (N,): how many rows each row stands for; these are tied to all
-    others. `code` (N,): groups whose points get the same mean, as in fair spectral clustering (Kleindessner et al.
-    2019), unless that leaves no room for as many clusters.
+    The leading eigenvectors of D^-1/2 W D^-1/2 (Shi and Malik 2000), by subspace iteration, scaled by POWERS of their
+    eigenvalues. The mean degree is added to D: otherwise single weakly tied rows have eigenvectors of their own. `weight`
+    (N,): how many rows, tied alike, each stands for. `code` (N,): groups whose points get the same mean, as in fair spectral
+    clustering (Kleindessner et al. 2019), unless that leaves no room for as many clusters.
     """
     from scipy.sparse import diags_array
 

@@ -1,9 +1,4 @@
-"""The cheapest k-means whose clusters are balanced, exactly or within a `Balance`, without fairlets.
-
-It anneals deterministically with the groups' duals, from one point and from k-means++, and recombines its starts. Exact
-transport makes counts whole. A descent then moves single rows, swaps two rows of one group and moves bundles in the
-groups' ratio until none of these lowers the cost; see `bayesfair.balanced.cheapest_labels`.
-"""
+"""The cheapest k-means whose clusters are balanced, without fairlets; `bayesfair.balanced.labels` searches."""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
@@ -145,10 +140,7 @@ class BalancedKMeans(Engine):
         return BalancedProblem(Z, data.groups.code, data.relative_weight, constraint, centroids, self.n_clusters)
 
     def _scaled(self, data, centroids: Centroids):
-        """Rows in units near their spread if that changes the units alone; unscaled float64 for other divergences.
-
-        Under those, what rows pay is a small difference of potentials.
-        """
+        """Rows in units near their spread if that changes units alone, else float64: potentials nearly cancel."""
         if centroids.degree:
             dtype = np.float64 if len(data.X) < MANY else np.float32
             Z = self.standardised(data, precision=np.float32, dtype=dtype, degree=centroids.degree)

@@ -1,212 +1,29 @@
 """The template of every engine: `fit`, `predict`, and what several engines share."""
 
 from operator import itemgetter
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
-from bayesfair._arrays import cell_masses, code_masses, distinct_places, row_blocks
+from bayesfair._arrays import row_blocks
 from bayesfair._check import check_integer, check_weights, message, random_state_of, tell
 from bayesfair._memory import give_back_freed
 from bayesfair._scaling import Scaling, standardise
 from bayesfair._settings import check_settings
 from bayesfair.distributed.messages import agreed, check_alike, sharing
 from bayesfair.engines.affinities import Nodes
+from bayesfair.engines.data import Data
 from bayesfair.engines.optimize import Outcome, converged_or_warn, minimize
-from bayesfair.engines.row_split import UNSPLIT, RowSplit, split_rows
+from bayesfair.engines.row_split import split_rows
 from bayesfair.engines.samples import distinct_rows
 from bayesfair.engines.tables import Columns, read_columns, read_groups
 from bayesfair.fairness.groups import Groups
 
 LONG = 60.0  # seconds of work above which a user is warned
 FARTHEST = 1e150  # largest distance from the middle of the training rows, in their spreads: squares stay finite
-
-
-class Data(NamedTuple):
-    """What a fit is given: checked columns, groups, weights and a seed.
-
-    Attributes
-    ----------
-    columns : Columns or Nodes
-        The checked columns of the table, or the nodes of a graph.
-    groups : Groups
-        The groups of the rows.
-    given_weight : numpy.ndarray of shape (n_obs,) or None
-        Weights of the rows, all above zero. None where all are 1.
-    seed : int
-        Drives everything random in the fit.
-    split : RowSplit
-        How the rows of all processes are split.
-    dealing : RowSplit or None
-        Processes that have the same rows and share what is tried on them. None where they do not.
-    own : slice
-        Which of the rows belong to this process.
-
-    Examples
-    --------
-    >>> import bayesfair as bf
-    >>> bf.engines.Data._fields[:4]
-    ('columns', 'groups', 'given_weight', 'seed')
-    """
-
-    columns: Columns | Nodes
-    groups: Groups
-    given_weight: np.ndarray | None
-    seed: int
-    split: RowSplit = UNSPLIT
-    dealing: RowSplit | None = None
-    own: slice = slice(None)  # the part that this process holds
-
-    @property
-    def X(self):
-        """The continuous columns of shape (n_obs, n_features), float32 or float64 as they came in."""
-        return self.columns.continuous
-
-    @property
-    def weight(self):
-        """Weights of the rows, of shape (n_obs,).
-
-        The array is newly made if all weights are 1. For many rows drop it early, or use `weight_of`.
-        """
-        return self.weight_of(slice(None))
-
-    def weight_of(self, rows):
-        """Weights of some of the rows.
-
-        Parameters
-        ----------
-        rows : slice or array of int
-            Which rows.
-
-        Returns
-        -------
-        numpy.ndarray
-        """
-        if self.given_weight is None:
-            return np.array(np.broadcast_to(1.0, len(self.groups.code))[rows])
-        return self.given_weight[rows]
-
-    def taken(self, rows):
-        """Some of the rows. Every process gets all of them.
-
-        Parameters
-        ----------
-        rows : array of int
-            Their numbers in the table that is split over processes.
-
-        Returns
-        -------
-        Data
-        """
-        split, weight = self.split, None
-        if any(split.everybody(self.given_weight is not None)):
-            weight = split.take(self.weight, rows)
-        groups = split.groups._replace(code=split.groups.code[rows])
-        alike = RowSplit(None, (len(rows),), groups)
-        return Data(self.columns.take(rows, split), groups, weight, self.seed, alike, self.dealing or split)
-
-    def with_distinct(self, rows, n_parts, argument, points):
-        """Add rows until enough of them differ.
-
-        Parameters
-        ----------
-        rows : array of int
-            Row numbers, as in `taken`.
-        n_parts : int
-            How many rows must differ.
-        argument : str
-            The argument that asks for so many parts, for the error.
-        points : callable
-            `points(columns)` gives the numbers that tell rows apart.
-
-        Returns
-        -------
-        numpy.ndarray of int
-            The rows, joined by others if needed.
-
-        Raises
-        ------
-        ValueError
-            If fewer rows of the table differ.
-        """
-        known = distinct_places(lambda part: points(self.columns.take(rows[part], self.split)), n_parts)
-        if len(known) == n_parts:
-            return rows
-        return np.union1d(
-            rows, distinct_rows(lambda own: points(self.columns.take(own)), n_parts, argument, self.split)
-        )
-
-    def dealt(self, of, tasks) -> list:
-        """Run tasks on these rows. Processes that have the same rows share the tasks.
-
-        Parameters
-        ----------
-        of : callable
-            What to run on every task.
-        tasks : sequence
-            The tasks.
-
-        Returns
-        -------
-        list
-            One result for each task.
-        """
-        return (self.dealing or UNSPLIT).dealt(of, tasks)
-
-    def gathered(self):
-        """The data with the rows of all processes, so that each process fits all.
-
-        Returns
-        -------
-        Data
-        """
-        first = self.split.first
-        own = slice(first, first + len(self.groups.code))
-        return self.taken(np.arange(self.split.n_obs))._replace(dealing=None, own=own)
-
-    @property
-    def total_weight(self):
-        """Sum of the weights of the rows of all processes."""
-        own = len(self.groups.code) if self.given_weight is None else self.given_weight.sum()
-        return float(sum(self.split.everybody(own)))
-
-    @property
-    def group_masses(self):
-        """Weight of every group in the rows of all processes, of shape (n_groups,)."""
-        return sum(self.split.everybody(code_masses(self.groups.code, len(self.groups.names), self.given_weight)))
-
-    def masses_in(self, labels, n_clusters):
-        """Weight of every group in hard clusters, in the rows of all processes.
-
-        Parameters
-        ----------
-        labels : numpy.ndarray of shape (n_obs,)
-            The cluster of every row of this process.
-        n_clusters : int
-            Number of clusters.
-
-        Returns
-        -------
-        numpy.ndarray of shape (n_clusters, n_groups)
-        """
-        shape = n_clusters, len(self.groups.names)
-        return sum(self.split.everybody(cell_masses(labels, self.groups.code, shape, self.given_weight)))
-
-    @property
-    def relative_weight(self):
-        """Weights whose mean over all rows is 1, for losses per row."""
-        scale = self.split.n_obs / self.total_weight
-        return self.weight if scale == 1 else self.weight * scale
-
-
-class LeftOut(NamedTuple):
-    """Columns of the rows of weight 0, and a mask (N,) of the other rows."""
-
-    columns: Columns
-    counted: np.ndarray
 
 
 class Engine(ClusterMixin, BaseEstimator):
@@ -333,13 +150,14 @@ class Engine(ClusterMixin, BaseEstimator):
         check_is_fitted(self)
         return self.assign(self.read(X, reset=False))
 
-    def _data(self, X, sensitive_features, sample_weight) -> tuple[Data, LeftOut | None]:
+    def _data(self, X, sensitive_features, sample_weight):
+        """(`Data`, None or the columns of the rows of weight 0 and a mask (N,) of the other rows)."""
         columns = self.read(X, reset=True)
         n_obs, counted, left_out = len(columns.continuous), None, None
         weight = self._weights(sample_weight, X, n_obs)
         if weight is not None and not weight.all():
             counted = weight > 0
-            left_out = LeftOut(columns.take(~counted), counted)
+            left_out = columns.take(~counted), counted
             columns, weight = columns.take(counted), weight[counted]
         groups = read_groups(self, sensitive_features, n_obs, needed=self.uses_groups, rows=counted, X=X)
         check_alike(self, X=(columns.continuous.dtype.name, self.n_features_in_, columns.names))
@@ -362,8 +180,9 @@ class Engine(ClusterMixin, BaseEstimator):
     def _place(self, left_out):
         """Labels of all rows: rows of weight 0, if any, are placed among the others."""
         if left_out is not None:
-            labels = np.empty(len(left_out.counted), self.labels_.dtype)
-            labels[left_out.counted], labels[~left_out.counted] = self.labels_, self.assign(left_out.columns)
+            columns, counted = left_out
+            labels = np.empty(len(counted), self.labels_.dtype)
+            labels[counted], labels[~counted] = self.labels_, self.assign(columns)
             self.labels_ = labels
 
     @property
@@ -592,12 +411,7 @@ def warn_of_work(estimator, why, seconds, remedy):
 
 
 def nearest_center(X, centers, scaling: Scaling):
-    """The centre (clusters, dim) nearest to every row (obs, dim), both in the units of X.
-
-    Raises
-    ------
-    ValueError: a row so far from the training rows, measured in their spread, that squared distances overflow.
-    """
+    """The centre (clusters, dim) nearest to every row (obs, dim), both in the units of X."""
     from sklearn.metrics import pairwise_distances_argmin
 
     labels, centers = np.empty(len(X), np.int64), scaling.rows(centers)
@@ -609,17 +423,4 @@ def nearest_center(X, centers, scaling: Scaling):
             rule, got = "be near the rows of the fit", f"{X[row, column]:.3g} at row {row}, column {column}"
             raise ValueError(message("X", rule, got, "Correct that entry, or use the units of the fit."))
         labels[block] = pairwise_distances_argmin(rows, centers)
-    return labels
-
-
-def relocate_empty(labels, cost, empty=None):
-    """Labels with no empty cluster: each empty one takes the row that fits its own cluster worst.
-
-    `cost` is (obs, clusters). `empty`: the empty clusters; None finds them. A row that is alone in its cluster stays.
-    """
-    labels = np.array(labels)
-    for cluster in np.setdiff1d(np.arange(cost.shape[1]), labels) if empty is None else empty:
-        own = cost[np.arange(len(labels)), labels]
-        alone = np.bincount(labels, minlength=cost.shape[1])[labels] == 1
-        labels[np.argmax(np.where(alone, -np.inf, own))] = cluster
     return labels

@@ -1,8 +1,7 @@
 """Big learning EM, BigLearn-EM: Gaussian mixtures fitted by alternating matchings (Algorithm 1).
 
-Joint, marginal and randomly rotated marginal distributions of the data are matched in turn, so that one matching leaves
-the bad local optimum of another. A marginal matching overwrites only the subset's block of means and covariances, as in
-the paper. The floor on the eigenvalues keeps the mix of old and new blocks a covariance.
+One matching leaves the bad local optimum of another. A marginal matching overwrites only the subset's block of means
+and covariances; the floor on the eigenvalues keeps the mix of old and new blocks a covariance.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -25,7 +24,6 @@ from bayesfair.engines.gaussians import (
     e_step,
     in_blocks,
     in_order,
-    labels,
     log_density,
     log_joint,
     m_step,
@@ -183,8 +181,8 @@ class BigLearnMixture(MixtureEngine):
     progress_bar : bool, default False
         Whether to show a progress bar.
     mesh : jax.sharding.Mesh, optional
-        A `bayesfair.distributed.mesh` of rows: processes that each have some of the rows. `labels_` are those of the
-        process's own rows, everything else is of all rows.
+        A `bayesfair.distributed.mesh` of rows, for processes that each have some of them, see `distributed.deal`. Each
+        gets the labels of its own rows; everything else is of all rows.
 
     Attributes
     ----------
@@ -293,7 +291,7 @@ class BigLearnMixture(MixtureEngine):
         self._parameters = outcome.state.parameters
         mixing, mean, covariance = (np.asarray(part, np.float64) for part in self._parameters)
         self.weights_, self.means_, self.covariances_ = mixing, mean + self._middle, covariance
-        self.labels_ = in_order(labels(self._parameters, problem.rows), self._held)
+        self.labels_ = in_order(log_joint(self._parameters, problem.rows, only_largest=True), self._held)
         used = data.split.of_all(np.unique(self.labels_))
         self._warn_of_empty(f"raise n_init, or ask for fewer components. {SCALE}", used)
 
@@ -314,32 +312,14 @@ def mean_of_seen(X, weight_of, everybody):
     return sum(everybody(sums)) / sum(everybody(counts))
 
 
-def filled(X, middle):
-    """A copy of X (N, d) with NaN replaced by `middle` (d,)."""
-    whole = X.copy()
-    for rows in row_blocks(len(X)):
-        np.copyto(whole[rows], middle, where=np.isnan(X[rows]), casting="same_kind")
-    return whole
-
-
 def check_start(X, middle, names, min_eigenvalue, everybody):
-    """Can the start, N(0, I) in the units of X, and the floor of the eigenvalues tell the rows of X apart in float32?
-
-    Raises
-    ------
-    ValueError: with the column's name, where distances from 0 drown the differences within the column or are not finite;
-    where all columns vary by less than the floor.
-
-    Warns
-    -----
-    UserWarning: a column so wide that all starts are alike beside it.
-    """
+    """Refuse rows that float32 cannot tell apart from N(0, I) in the units of X; warn of a column that is too wide."""
     own = np.max([np.nanmax(np.abs(X[rows]), 0, initial=0) for rows in row_blocks(len(X))], axis=0)
     far = np.max(everybody(own), axis=0)
     if far.max() >= FARTHEST:
         got = f"{far.max():.3g} in column {place(names, int(far.argmax()))}"
         raise ValueError(message("X", "be near [0, 1], like the random starts", got, SCALE))
-    whole = filled(X, middle) if n_missing(X).any() else X
+    whole = np.where(np.isnan(X), middle.astype(X.dtype), X) if n_missing(X).any() else X
     _, spread, _ = center_and_spread(whole, everybody)
     off = np.abs(middle) / np.maximum(spread, 1.0)
     if off.max() > REACH:

@@ -17,14 +17,9 @@ from bayesfair._rows import Rows, total
 from bayesfair._scaling import warn_of_scales
 from bayesfair._settings import Count, NotNegative, Positive, Seed, Share
 from bayesfair.distributed.messages import agreed
-from bayesfair.engines.base import Data, kmeans_centers, warn_of_work
-from bayesfair.engines.families import (
-    Components,
-    EncodedTable,
-    Family,
-    squared_distances,
-    unpack_factor,
-)
+from bayesfair.engines.base import kmeans_centers, warn_of_work
+from bayesfair.engines.data import Data
+from bayesfair.engines.families import Components, Family, squared_distances, unpack_factor
 from bayesfair.engines.fmc import (
     Ascent,
     FairRows,
@@ -32,10 +27,9 @@ from bayesfair.engines.fmc import (
     batches_of,
     bounds_by_size,
     fair_rows,
+    fairness_of,
     first_of,
-    hard_masses,
     labels_of,
-    soft_shares,
     start_states,
 )
 from bayesfair.engines.mixture import MixtureEngine
@@ -43,7 +37,6 @@ from bayesfair.engines.optimize import Outcome, order_of
 from bayesfair.engines.row_split import ONE_BLOCK
 from bayesfair.engines.samples import stratified
 from bayesfair.engines.tables import fit_encoder, read_columns
-from bayesfair.fairness.metrics import gaps_of_shares
 
 DEFAULT_GAP = 0.01
 WEIGHT = 30.0  # initial weight of the exact penalty, per row
@@ -66,12 +59,11 @@ STRICTER = 3  # how often the weight is doubled and the temperature halved while
 PATIENCE = 6
 
 
-class _Interrupted(Exception):
-    """Ctrl-C ended a run. It ends the fit, which keeps the run's outcome."""
+jitted_log_joint = jax.jit(Family.log_joint, static_argnums=0)
 
-    def __init__(self, outcome):
-        super().__init__(outcome)
-        self.outcome = outcome
+
+class _Interrupted(Exception):
+    """Ctrl-C ended a run. It ends the fit, which keeps the run's outcome, the only argument."""
 
 
 @dataclass(eq=False, repr=False)
@@ -123,8 +115,8 @@ class FairMixture(MixtureEngine):
     progress_bar : bool, default False
         Whether to show a progress bar.
     mesh : jax.sharding.Mesh, optional
-        A `bayesfair.distributed.mesh` of rows: processes that each fit rows of their own, see `distributed.deal`. All
-        learn one model from all rows, that of one process but for rounding. Each has the labels of its own rows.
+        A `bayesfair.distributed.mesh` of rows, for processes that each have some of them, see `distributed.deal`. Each
+        gets the labels of its own rows; everything else is of all rows.
 
     Attributes
     ----------
@@ -159,9 +151,6 @@ class FairMixture(MixtureEngine):
 
     "em" with mini-batches keeps what every batch told last and raises the free energy, a lower bound of the objective.
     "gradient" with mini-batches raises the likelihood of the batch, in ever smaller steps.
-
-    A row of `sample_weight` 2 is two equal rows: in likelihood, shares, gaps, and in the hundredth of a row that smooths
-    the levels of categories.
 
     References
     ----------
@@ -269,10 +258,7 @@ class FairMixture(MixtureEngine):
         return some
 
     def solve(self, everybody, data):
-        """Explore several starts on some rows, then continue the best on more and finally on all rows.
-
-        The penalty grows while clusters are not fair. With `subsample` the same happens on the sub-sample.
-        """
+        """Explore several starts on some rows, then continue the best on more and finally on all of them."""
         rows = np.random.default_rng(data.seed).permutation(data.split.n_obs)
         rows = rows[: self._n_of(self.subsample, len(rows))]
         try:
@@ -282,7 +268,7 @@ class FairMixture(MixtureEngine):
                 return agreed(self._learn(problem, some, np.arange(len(some.X))))
             return self._learn(self._in_batches(everybody, data), data, rows)
         except _Interrupted as ended:
-            return ended.outcome
+            return ended.args[0]
 
     def _in_batches(self, problem: FairRows, data) -> FairRows:
         """The same problem; with mini-batches its penalty is measured on a fixed part of the rows."""
@@ -294,10 +280,7 @@ class FairMixture(MixtureEngine):
         return fair_rows(some, self._encoder, batches_of(data, self._encoder, self.batch_size))
 
     def _learn(self, problem, data, rows):
-        """Learn from these rows, in random order.
-
-        Run every search of `_searches`, continue under the rules of the first, then on all rows from the best.
-        """
+        """Run every search of `_searches` on these rows (in random order), each continued under the rules of the first."""
         part = self._some(data, stratified(rows, data.split.groups.code, PART))
         few = first_of(problem, MORE)
         searches, outcomes = self._searches(data.groups), []
@@ -321,16 +304,13 @@ class FairMixture(MixtureEngine):
             yield agreed(self._explore(some._replace(seed=part.seed + time), rules, spread_out))
 
     def _strictly(self, problem, starts, rules, data):
-        """Run the starts in order and return the first result that is fair.
-
-        If none is, continue from the best one, each time with twice the weight and half the temperature.
-        """
+        """Run the starts in order and return the first fair result, or continue the best with twice the weight each time."""
         evens = len(problem.rows) == 1
 
         def advanced(parameters, rules, spread_out=1.0):
             """(outcome, whether it is fair, whether it is all that is wanted: with few rows, small clusters are evened too)."""
             outcome = self._through(problem, parameters, rules, data.seed, spread_out)
-            fairness = self._fairness_of(outcome.state.parameters, problem, data.split)
+            fairness = fairness_of(self._family, outcome.state.parameters, problem, data.split)
             is_fair, even = agreed(self._is_fair(fairness, rules[-1]))
             return outcome, is_fair, is_fair and (even or not evens)
 
@@ -366,30 +346,24 @@ class FairMixture(MixtureEngine):
         """Rows of a table as numbers: scaled columns, then level indicators."""
         return np.hstack(self._encoder.table(columns)[::2])
 
-    def _rules(self) -> list[Rule]:
-        """The rules of a start: lambda Delta alone, or the exact penalty at falling temperatures."""
-        if self.fairness_weight is not None:
-            floor = self.min_share / self.n_components if self.fairness_weight else 0.0
-            return [Rule(self.fairness_weight, np.inf, floor, ANNEALING[-1])]
-        return self._rules_within(DEFAULT_GAP if self.max_gap is None else self.max_gap)
-
-    def _rules_within(self, max_gap) -> list[Rule]:
-        allowed, floor = self.gap_margin * max_gap, self.min_share / self.n_components
-        return [Rule(WEIGHT, allowed, floor, temperature) for temperature in ANNEALING]
-
     def _searches(self, groups) -> list[list[Rule]]:
-        """The rules of the settings, followed under a weight by those of the default max_gap.
+        """Rules in turn: the exact penalty of max_gap while it cools. A weight comes first, with its lambda Delta alone.
 
         The weight's own starts often end in an optimum that is worse than max_gap's solution.
         """
-        weighted = self.fairness_weight and len(groups.names) > 1
-        return [self._rules(), *([self._rules_within(DEFAULT_GAP)] if weighted else [])]
+        allowed, floor = self.gap_margin * self._max_gap, self.min_share / self.n_components
+        within = [Rule(WEIGHT, allowed, floor, temperature) for temperature in ANNEALING]
+        if self.fairness_weight is None:
+            return [within]
+        own = [Rule(self.fairness_weight, np.inf, floor if self.fairness_weight else 0.0, ANNEALING[-1])]
+        return [own, within] if self.fairness_weight and len(groups.names) > 1 else [own]
+
+    @property
+    def _max_gap(self):
+        return DEFAULT_GAP if self.max_gap is None else self.max_gap
 
     def _after_exploring(self, rules, n_obs, groups):
-        """All rules if there are groups and more rows than were explored, else the last rule.
-
-        Mini-batches are too small a part of the rows to be cooled again.
-        """
+        """All rules if there are groups and unexplored rows (a mini-batch is too few to be cooled again), else the last."""
         anew = n_obs > EXPLORE_ROWS and len(groups.names) > 1 and self.batch_size is None
         return rules[0 if anew else -1 :]
 
@@ -409,8 +383,7 @@ class FairMixture(MixtureEngine):
     def _best_of(self, problem, parameters, rule, some) -> list[Components]:
         """The KEPT best results of a list of starts, best first.
 
-        Each start is a run of its own, so that results are bitwise the same with any number of processes: where
-        gradients are nearly zero, Adam amplifies rounding.
+        Each is a run of its own, so that results are bitwise the same with any number of processes: Adam amplifies rounding.
         """
         step = Ascent(self._family, self.solver)
         settings = {"step": step, "max_iter": EXPLORE_ITERATIONS, "patience": PATIENCE}
@@ -455,27 +428,21 @@ class FairMixture(MixtureEngine):
         even = (gaps <= bounds_by_size(allowed, share)).all()
         return bool(worst <= allowed and share.min() >= rule.floor / 2), bool(even)
 
-    def _fairness_of(self, parameters, problem: FairRows, split):
-        """(share of all rows in each hard cluster (K,), gaps of hard clusters, gaps of soft clusters)."""
-        masses = hard_masses(self._family, parameters, problem, split)
-        soft = soft_shares(self._family, parameters, problem)
-        return masses.sum(1) / masses.sum(), gaps_of_shares(masses / masses.sum(0)), gaps_of_shares(soft)
-
     def set_attributes(self, outcome, everybody, data):
         self._parameters = parameters = outcome.state.parameters
         self.fairness_weight_ = float(self.fairness_weight or outcome.state.rule.fairness_weight)
         self._describe(parameters)
         self.labels_ = data.split.in_order(labels_of(self._family, parameters, everybody)).astype(np.int64)
-        fairness = share, *gaps = self._fairness_of(parameters, everybody, data.split)
+        fairness = share, *gaps = fairness_of(self._family, parameters, everybody, data.split)
         self.hard_gap_, self.gap_ = (float(gap.max()) for gap in gaps)
-        if self._is_fair(fairness, self._rules()[-1])[0]:
+        if self._is_fair(fairness, self._searches(data.groups)[0][-1])[0]:
             self._warn_of_empty("raise min_share or n_init, or ask for fewer components.")
         else:
             self._warn_of_unfair(share)
 
     def _warn_of_unfair(self, share):
         """Warn by how much clusters miss max_gap or the smallest share, and say what to do."""
-        allowed = DEFAULT_GAP if self.max_gap is None else self.max_gap
+        allowed = self._max_gap
         reached, default = max(self.gap_, self.hard_gap_), " by default" if self.max_gap is None else ""
         if reached > allowed:
             what = f"gap_ is {self.gap_:.4f} and hard_gap_ {self.hard_gap_:.4f}, above max_gap, {allowed:g}{default}"
@@ -483,9 +450,8 @@ class FairMixture(MixtureEngine):
             if self.batch_size is not None:
                 remedy = f"measure Delta on more rows (gap_subsample), {remedy}"
         else:
-            what = (
-                f"the smallest cluster holds {share.min():.2%} of the rows, less than half of min_share / n_components"
-            )
+            half = "less than half of min_share / n_components"
+            what = f"the smallest cluster holds {share.min():.2%} of the rows, {half}"
             remedy = "raise n_init, ask for fewer components, or allow small clusters: min_share=0"
         tell(f"{type(self).__name__}: {what}. Remedy: {remedy}.", ConvergenceWarning)
 
@@ -493,7 +459,7 @@ class FairMixture(MixtureEngine):
         return -losses - np.log(self._encoder.scale).sum()
 
     def log_joint(self, columns):
-        log_joint = log_joint_of(self._family, self._parameters, self._encoder.table(columns))  # of scaled rows
+        log_joint = jitted_log_joint(self._family, self._parameters, self._encoder.table(columns))  # of scaled rows
         return np.asarray(log_joint).T.astype(np.float64) - np.log(self._encoder.scale).sum()
 
     def _describe(self, parameters: Components):
@@ -526,11 +492,6 @@ class FairMixture(MixtureEngine):
         spread = {"isotropic": min(d, 1), "diag": k * d, "full": k * d * (d + 1) // 2}[self._family.covariance_type]
         free = k - 1 + k * d + spread + k * sum(n - 1 for n in self._encoder.n_levels)
         return float(-2 * log_density.sum() + free * np.log(len(log_density)))
-
-
-@partial(jax.jit, static_argnames="family")
-def log_joint_of(family: Family, parameters: Components, table: EncodedTable):
-    return family.log_joint(parameters, table)
 
 
 @partial(jax.jit, static_argnames="family")

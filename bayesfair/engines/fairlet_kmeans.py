@@ -12,7 +12,8 @@ from bayesfair._memory import give_back_freed
 from bayesfair._progress import one_step
 from bayesfair._scaling import scaling_of, warn_of_scales
 from bayesfair._settings import Count, Length, NotNegative, Seed
-from bayesfair.engines.base import Data, Engine
+from bayesfair.engines.base import Engine
+from bayesfair.engines.data import Data
 from bayesfair.engines.hard_clusters import cost_of, means_of
 from bayesfair.engines.optimize import Outcome
 from bayesfair.fairlets.compositions import singleton_capacities
@@ -157,14 +158,7 @@ def fairlets_of(data: Data, composition, exact_up_to=50_000) -> Decomposition:
 
 
 def cluster_fairlets(X, fairlet, n_clusters, sample_weight=None, **settings):
-    """scikit-learn's KMeans fitted to the fairlets' centres.
-
-    `fairlet` (N,) numbers the fairlets. A fairlet weighs the sum of its rows' `sample_weight` (N,), or its size.
-
-    Raises
-    ------
-    ValueError: more clusters than fairlets, or than fairlets whose centres differ.
-    """
+    """scikit-learn's KMeans fitted to the centres of fairlets (N,), each of the weight of its rows."""
     size = np.bincount(fairlet, sample_weight)
     return _clustered(fairlet_centers(X, fairlet, sample_weight), size, n_clusters, **settings)
 

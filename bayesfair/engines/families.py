@@ -1,7 +1,6 @@
 """Mixture components on unconstrained parameters: Gaussian (isotropic, diagonal, full) times independent categoricals.
 
-FMC, eq. (13) and (84)-(87). Log-densities are differentiable in `Components`. `m_step` maximises Q, from sums over
-rows. Arrays with a number for every row and cluster are (clusters, obs), three times as fast: sums then run along rows.
+FMC, eq. (13) and (84)-(87). Arrays (clusters, obs) are three times as fast as (obs, clusters): sums run along rows.
 """
 
 import math
@@ -32,10 +31,9 @@ class EncodedTable(NamedTuple):
 
 
 class Components(NamedTuple):
-    """Unconstrained parameters of a mixture.
+    """Unconstrained parameters of a mixture; `logits`: of the levels.
 
-    `spread`: log variance () or (K, d), or the Cholesky factor of the precision with logarithms on its diagonal (K, d,
-    d). `logits`: of the levels (K, levels).
+    `spread`: log variance () or (K, d), or the precision's Cholesky factor, logarithms on its diagonal (K, d, d).
     """
 
     log_mixing: Float[ArrayLike, " clusters"]
@@ -45,10 +43,9 @@ class Components(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """Statistics of the rows that Q, eq. (9), needs, under responsibilities.
+    """Statistics of the rows that Q, eq. (9), needs: masses, sums of deviations from the old means, counts of the levels.
 
-    Masses; sums of deviations from the old means; sums of squared deviations, one number in all, (K, d) or (K, d, d);
-    counts of the levels.
+    `square`: sums of squared deviations, one number in all, (K, d) or (K, d, d).
     """
 
     mass: Float[Array, " clusters"]
@@ -66,9 +63,8 @@ class Family:
 
     def log_joint(self, parameters: Components, table: EncodedTable) -> Float[Array, "clusters obs"]:
         """log pi_k + log f(x_i; theta_k)."""
-        total = jnp.broadcast_to(
-            jax.nn.log_softmax(parameters.log_mixing)[:, None], (len(parameters.mean), len(table.x))
-        )
+        log_mixing = jax.nn.log_softmax(parameters.log_mixing)
+        total = jnp.broadcast_to(log_mixing[:, None], (len(parameters.mean), len(table.x)))
         if table.x.shape[1]:
             total = total + self.log_gaussian(parameters, table)
         if self.n_levels:
@@ -93,9 +89,8 @@ class Family:
             return square + jnp.square(direction @ x - offset[:, None]), None
 
         coordinates = factor.transpose(2, 0, 1), jnp.einsum("kd,kde->ek", mean, factor)
-        square, _ = jax.lax.scan(
-            add, jnp.zeros((len(mean), x.shape[1]), jnp.result_type(x, spread)), coordinates, unroll=UNROLL
-        )
+        start = jnp.zeros((len(mean), x.shape[1]), jnp.result_type(x, spread))
+        square, _ = jax.lax.scan(add, start, coordinates, unroll=UNROLL)
         return constant + log_diagonal.sum(1)[:, None] - 0.5 * square
 
     def log_levels(self, logits):
@@ -107,10 +102,7 @@ class Family:
         return jnp.concatenate(parts, 1) if parts else logits
 
     def heated(self, parameters: Components, spread_out=1.0) -> Components:
-        """Every Gaussian as wide as the scaled data, with level probabilities drawn towards those of all rows.
-
-        `spread_out` scales the differences between components.
-        """
+        """Gaussians as wide as the scaled data, levels near those of all rows; `spread_out` scales what differs."""
         logits = parameters.logits
         if self.n_levels:
             own, apart = jnp.exp(self.log_levels(logits)), (1 - FLATTENED) * spread_out
@@ -162,10 +154,7 @@ class Family:
         return total - 0.5 * (quadratic + log_determinant + known.mass.sum() * dim * math.log(2 * math.pi))
 
     def m_step(self, old: Components, known: Expected) -> Components:
-        """The maximiser of Q, eq. (9), from statistics about the means of `old`.
-
-        A component with (almost) no rows stays unchanged and loses its weight.
-        """
+        """The maximiser of Q, eq. (9), from statistics about the means of `old`; (almost) empty components only lose weight."""
         alive = (known.mass > MIN_COUNT)[:, None]
         mass = jnp.maximum(known.mass, MIN_COUNT)[:, None]
         move = jnp.where(alive, known.shift / mass, 0.0)

@@ -1,15 +1,13 @@
 """Fair model-based clustering, FMC (Park, Kim, Lee and Kim): mixtures whose map psi gives each cluster fair shares.
 
 Maximises (1/N) l(Theta) - P(Theta). With `fairness_weight`, P is lambda Delta, eq. (7) as a Lagrangian. With `max_gap`,
-P is an exact penalty on eq. (7)'s constraint: the sum over clusters of their gaps' excess over it. Half of it is
-measured on psi and half on psi *sharpened* (softmax of the log joint densities over a temperature), because hard
-assignments must be fair too. A sum gives every cluster a gradient; the maximum alone, or an augmented Lagrangian on it,
-merged components and left clusters empty on Adult. Corners of the penalty are rounded, since steps stopped where
-several met. A floor on each cluster's share keeps clusters from emptying.
+P is an exact penalty: the clusters' excess over it, summed, as the maximum alone merged components on Adult. Half of it
+is measured on psi and half on psi *sharpened* (softmax of the log joint densities over a temperature), because hard
+assignments must be fair too. Corners of the penalty are rounded, since steps stopped where several met. A floor on each
+cluster's share keeps clusters from emptying.
 
-Q depends on the statistics of an E-step, and the penalty on the groups' shares in the clusters; one pass over the rows
-gives both. For many rows, inner steps add to the shares of all rows the changes seen on a few blocks, each a systematic
-sample of the table. Steps are accepted on all rows, so that the objective never decreases.
+For many rows, inner steps add to the shares of all rows the changes seen on a few blocks, each a systematic sample of
+the table. Steps are accepted on all rows, so that the objective never decreases.
 """
 
 from dataclasses import dataclass
@@ -24,7 +22,7 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 
 from bayesfair._arrays import cell_masses, code_masses, namespace
 from bayesfair._rows import Rows, each, total
-from bayesfair.engines.base import Data
+from bayesfair.engines.data import Data
 from bayesfair.engines.families import Components, EncodedTable, Expected, Family, encoded_table
 from bayesfair.engines.row_split import here
 from bayesfair.engines.samples import FEWEST
@@ -35,10 +33,7 @@ INNER_STEPS = 10  # R of Algorithm 2
 ADAM = optax.scale_by_adam(b1=0.9, b2=0.99, eps=1e-5)  # gradients below eps are mostly rounding: no full steps
 FLOOR_WEIGHT = 1e3
 FASTER, SLOWER = 1.02, 0.7  # factors of the learning rate after accepted and refused inner steps
-STOCHASTIC, CALMER = (
-    0.1,
-    0.99,
-)  # for gradients of mini-batches: the initial learning rate, and its factor after every batch
+STOCHASTIC, CALMER = 0.1, 0.99  # gradients of mini-batches: first learning rate, and its factor after a batch
 CORNER = 0.3  # width of the rounded corner of an excess, relative to the allowed gap
 ROUND = 1e-8  # added under the root in |x|: rounds a corner of 1e-4, far below any gap that matters
 BLOCK = 4096  # rows
@@ -48,8 +43,7 @@ INNER_BLOCKS = 16  # blocks on which inner steps measure changes of shares
 class Rule(NamedTuple):
     """The fairness rule as numbers, so that stages, weights and restarts share one compiled program.
 
-    fairness_weight: lambda; allowed: the largest gap, infinite if lambda Delta is the penalty; floor: least share of a
-    cluster; temperature: of the sharpened responsibilities.
+    `allowed`: the largest gap, infinite if lambda Delta is the penalty. `floor`: least share of a cluster.
     """
 
     fairness_weight: Float[ArrayLike, ""]
@@ -72,10 +66,9 @@ class GroupedRows(NamedTuple):
 
 
 class FairRows(NamedTuple):
-    """Rows on which P is measured, in blocks.
+    """Rows on which P is measured, in blocks; counts and weights of the groups in each, and a mask of those in use.
 
-    With the counts and weights of every group in every block, a mask of the blocks in use, and the mini-batches of all
-    rows, if any (Algorithm 3, with P on D_n): a block is a batch.
+    `batches`: the mini-batches of all rows, if any (Algorithm 3, with P on D_n): a block is a batch.
     """
 
     rows: Rows
@@ -111,10 +104,7 @@ class Standing(NamedTuple):
 
 
 class Told(NamedTuple):
-    """Result of a mini-batch's last E-step, A_i of Algorithm 3.
-
-    Statistics, the means that they are about, and the entropy of the responsibilities.
-    """
+    """A mini-batch's last E-step, A_i of Algorithm 3, the means that it is about, and the responsibilities' entropy."""
 
     expected: Expected
     mean: Float[Array, "*batches clusters dim"]
@@ -122,11 +112,7 @@ class Told(NamedTuple):
 
 
 class Ascender(NamedTuple):
-    """State of a run: parameters, Adam's averages of gradients, and the learning rate.
-
-    Also the rule, so that runs may differ in it; the parameters' standing, so that no pass is repeated; and the results
-    of every mini-batch, if any.
-    """
+    """State of a run; `rule` may differ between runs, `standing` and `told` save passes over rows and batches."""
 
     parameters: Components
     adam: optax.ScaleByAdamState
@@ -189,39 +175,29 @@ def excess(gaps, allowed):
 
 def shares_of(family: Family, parameters: Components, problem: FairRows, temperature) -> Shares:
     """The shares, in one pass over the rows."""
-
-    def of_block(block, parameters, temperature):
-        return _in_block(family, parameters, block, problem.mass.shape[1], temperature)[0]
-
-    return _as_shares(total(of_block, problem.rows, parameters, temperature, seen=problem.seen), problem)
+    return _passed(family, parameters, problem, temperature, lambda *_: ())[1]
 
 
 def standing_of(family: Family, parameters: Components, problem: FairRows, temperature) -> Standing:
     """The E-step and the shares, in one pass over the rows."""
+    return Standing(*_passed(family, parameters, problem, temperature, family.expected))
+
+
+def _passed(family: Family, parameters: Components, problem: FairRows, temperature, of):
+    """(the sum of `of(parameters, rows, responsibilities times weights)`, the shares: zeros for an absent group)."""
 
     def of_block(block, parameters, temperature):
-        sums, table, responsibilities = _in_block(family, parameters, block, problem.mass.shape[1], temperature)
-        return family.expected(parameters, table, responsibilities), sums
+        table, weight = block.table(family), block.weight
+        log_joint = family.log_joint(parameters, table)
+        member = weight * (block.code == jnp.arange(problem.mass.shape[1])[:, None])
+        soft, sharp = jax.nn.softmax(log_joint, 0), jax.nn.softmax(log_joint / temperature, 0)
+        density = weight @ jax.nn.logsumexp(log_joint, 0)
+        return of(parameters, table, weight * soft), (soft @ member.T, sharp @ member.T, density)
 
-    expected, sums = total(of_block, problem.rows, parameters, temperature, seen=problem.seen)
-    return Standing(expected, _as_shares(sums, problem))
-
-
-def _in_block(family: Family, parameters: Components, block: GroupedRows, n_groups, temperature):
-    """(sums for the shares and the log density, the block's rows, their responsibilities times weights)."""
-    table, weight = block.table(family), block.weight
-    log_joint = family.log_joint(parameters, table)
-    member = weight * (block.code == jnp.arange(n_groups)[:, None])
-    soft, sharp = jax.nn.softmax(log_joint, 0), jax.nn.softmax(log_joint / temperature, 0)
-    density = weight @ jax.nn.logsumexp(log_joint, 0)
-    return (soft @ member.T, sharp @ member.T, density), table, weight * soft
-
-
-def _as_shares(sums, problem: FairRows) -> Shares:
-    """Sums as shares; zeros for an absent group."""
+    found, sums = total(of_block, problem.rows, parameters, temperature, seen=problem.seen)
     (soft, sharp, density), n_obs = sums, problem.size.sum()
     size = jnp.where(problem.size > 0, problem.size, 1.0)
-    return Shares(soft / size, sharp / size, sharp.sum(1) / n_obs, density / n_obs)
+    return found, Shares(soft / size, sharp / size, sharp.sum(1) / n_obs, density / n_obs)
 
 
 class Judged(NamedTuple):
@@ -237,18 +213,12 @@ class Judged(NamedTuple):
 class Ascent:
     """One iteration of FMC-EM (Algorithm 2) or FMC-GD (Algorithm 1), on all rows or on a mini-batch (Algorithm 3).
 
-    "em": an E-step, then steps of Adam on Q_fair, eq. (10), from the better of the old parameters and the M-step. They
-    are accepted only if Q_fair has not decreased, eq. (11), so that the objective never decreases either. Without
-    penalty the M-step is best and this is plain EM. An iteration takes two passes: one at the M-step and one at the end
-    of the inner steps.
+    "em": an E-step, then steps of Adam on Q_fair, eq. (10), from the better of the old parameters and the M-step, accepted
+    only if Q_fair has not decreased, eq. (11). Without penalty this is plain EM. Mini-batches are incremental EM: the loss
+    is the free energy (Neal and Hinton 1998, eq. 7) plus the penalty, which bounds the parameters' own loss from above.
 
-    Mini-batches are incremental EM: the E-step is of one batch, and Q_fair uses the last result of every batch. The
-    loss is the free energy (Neal and Hinton 1998, eq. 7) plus the penalty. It never increases and bounds the
-    parameters' own loss from above.
-
-    "gradient": steps of Adam on the objective itself, accepted only if it has not decreased. Steps on a mini-batch are
-    always accepted and shrink.
-    taken, ever smaller ones.
+    "gradient": steps of Adam on the objective itself, accepted only if it has not decreased; on a mini-batch always, but
+    shrinking.
     """
 
     family: Family
@@ -324,11 +294,7 @@ def choose(condition, yes, no) -> Any:
 
 
 def some_of(problem: FairRows, key) -> FairRows:
-    """INNER_BLOCKS of the blocks in use.
-
-    First one block with members for each group, then blocks with the first FEWEST rows of a group: all other blocks of
-    a small one.
-    """
+    """INNER_BLOCKS of the blocks in use: first those with members of every group, then those with its first FEWEST rows."""
     order = jax.random.permutation(key, len(problem.rows))
     seen = problem.seen[order]
     held = jnp.where(seen[:, None], problem.held[order], 0)
@@ -337,11 +303,7 @@ def some_of(problem: FairRows, key) -> FairRows:
 
 
 def first_of(problem: FairRows, n_obs) -> FairRows:
-    """The same blocks, with a mask of those in use: about `n_obs` rows of all processes.
-
-    In use are the first blocks, each a systematic sample of the table, and others that hold some of the first FEWEST
-    rows of a group.
-    """
+    """The first blocks, about `n_obs` rows, and those with the first FEWEST rows of a group; the others are masked."""
     held = np.asarray(problem.held)
     seen = _with_the_first(held, FEWEST).any(1) | (np.arange(len(held)) < -(-n_obs // BLOCK))
     # On one device name no device: an array with an explicit place is compiled for again.
@@ -386,17 +348,14 @@ def _told_by_each(family: Family, batches: Rows, parameters: Components) -> Told
     return jax.lax.map(lambda batch: told_by(family, batch, parameters), batches.parts)
 
 
-def soft_shares(family: Family, parameters: Components, problem: FairRows):
-    """Shares of the groups in the components, by responsibilities (clusters, groups)."""
-    return np.asarray(_standing(family, parameters, problem, np.float32(1)).shares.soft)
-
-
-def hard_masses(family: Family, parameters: Components, problem: FairRows, split):
-    """Weights of the rows of each group whose largest responsibility is in each component, float64 (clusters, groups)."""
+def fairness_of(family: Family, parameters: Components, problem: FairRows, split):
+    """(share of all rows in each hard cluster (K,), gaps of hard clusters, gaps of soft clusters)."""
     shape, seen = (len(parameters.mean), problem.mass.shape[1]), np.asarray(problem.seen)
     parts = labels_of(family, parameters, problem), problem.rows.parts.code, problem.rows.parts.weight
     labels, code, weight = (here(part)[seen].ravel() for part in parts)
-    return sum(split.everybody(cell_masses(labels, code, shape, weight)))
+    masses = sum(split.everybody(cell_masses(labels, code, shape, weight)))
+    soft = np.asarray(_standing(family, parameters, problem, np.float32(1)).shares.soft)
+    return masses.sum(1) / masses.sum(), gaps_of_shares(masses / masses.sum(0)), gaps_of_shares(soft)
 
 
 @partial(jax.jit, static_argnames="family")

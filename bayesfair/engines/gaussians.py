@@ -1,13 +1,13 @@
 """Gaussian mixtures with full covariances: densities and EM on all coordinates, on some, or on each row's own.
 
-A marginal is a mask, never a shape: masked coordinates get a unit variance and a zero deviation, so that one compiled
-program serves every subset. Missing entries follow by regression on those present, as in EM with missing values (Little
-and Rubin 2019, section 8.2). Rows with the same missing entries share all matrices. These come from the precision L, in
-blocks of the size of the missing part alone: given x_o, the missing part has covariance L_mm^-1 and mean
+Masked coordinates get a unit variance and a zero deviation, so that one compiled program serves every subset. Missing
+entries follow by regression on those present (Little and Rubin 2019, section 8.2), with matrices shared by the rows that
+lack the same. They come from the precision L: given x_o, the missing part has covariance L_mm^-1 and mean
 mu_m - L_mm^-1 L_mo (x_o - mu_o), and log |Sigma_oo| = log |Sigma| + log |L_mm|.
 """
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -44,10 +44,9 @@ class Moments(NamedTuple):
 
 
 class SeenBlock(NamedTuple):
-    """A block of rows with at most so many missing entries, padded with rows of weight 0.
+    """Rows with at most so many missing entries (filled), padded with rows of weight 0.
 
-    pattern: the number of each row's pattern; one number if no row lacks any. lacks: the missing coordinates of each
-    pattern, padded with `dim`. Missing entries of x are finite.
+    `pattern`: of each row, one number if no row lacks any. `lacks`: each pattern's coordinates, padded with `dim`.
     """
 
     x: Float[Array, "dim rows"]
@@ -77,8 +76,7 @@ def n_missing(X):
 def in_blocks(X, middle, weight=None, split=UNSPLIT):
     """(rows of X (N, d) less `middle` for every number of missing entries, indices of each device's rows).
 
-    NaN is missing. Rows are sorted by what they lack, so that a block has few patterns. `weight` (N,): of the rows, all
-    above zero; None is 1 for each. With rows `split` over processes, blocks have the same shapes in all.
+    Rows are sorted by what they lack, so that a block has few patterns. `split` rows have blocks of one shape everywhere.
     """
     weight = np.broadcast_to(np.float32(1), len(X)) if weight is None else weight
     order, code, sizes = _by_what_they_lack(X, split)
@@ -88,10 +86,7 @@ def in_blocks(X, middle, weight=None, split=UNSPLIT):
 
 
 def _by_what_they_lack(X, split):
-    """(row order by missing entries, codes of patterns (N,), number of rows per number of `WIDTHS` in use).
-
-    With no missing entries, codes are unused. A number is in use if some process has such rows.
-    """
+    """(row order, codes of patterns (N,), rows per number of `WIDTHS` that some process uses), by missing entries."""
     missing = np.isnan(X[:, n_missing(X) > 0])
     whole, code = missing.shape[1] == 0, np.zeros(missing.size and len(X), np.int32)
     n_lacking = np.zeros(1, np.int32) if whole else missing.sum(1, dtype=np.int32)  # one row's, as all are alike
@@ -131,9 +126,8 @@ def _patterns_of(X, code, devices, shape, width, split):
         one = shape[0], split.n_devices
         return np.zeros(one, np.int32), np.empty((shape[0], 0, split.n_devices), np.int32)
     filled = [_filled(rows, shape) for rows in devices]
-    new = [
-        np.diff(code[rows], axis=1, prepend=-1) != 0 for rows in filled
-    ]  # rows whose pattern differs from that of the row before
+    # Rows whose pattern differs from that of the row before.
+    new = [np.diff(code[rows], axis=1, prepend=-1) != 0 for rows in filled]
     many = any(SHARED * one.sum() >= one.size for one in new)
     n_patterns = max(split.everybody(max(power_of_two(one.sum(1).max()) for one in new)))
     if any(split.everybody(many)) or n_patterns == shape[1]:
@@ -173,10 +167,10 @@ def whitened(parameters: Gaussians, seen: Bool[Array, " dim"]) -> Whitened:
 
 
 def completed(parts: Whitened, block: SeenBlock, seen: Bool[Array, " dim"]):
-    """The E-step of a block, given the coordinates `seen` that there are at all.
+    """The E-step of a block on the coordinates `seen`.
 
-    Log joint densities (clusters, rows); expected deviations from the means (clusters, dim, rows); and covariances of
-    the missing entries given the rest (clusters, lacking, lacking, patterns), None without missing entries.
+    Log joint densities (clusters, rows), expected deviations from the means (clusters, dim, rows), and covariances of the
+    missing entries given the rest (clusters, lacking, lacking, patterns), None without missing entries.
     """
     coordinates = jnp.arange(len(seen))[:, None]
     there = seen[:, None] & (block.each(block.lacks)[:, None] != coordinates).all(0)
@@ -194,10 +188,9 @@ def completed(parts: Whitened, block: SeenBlock, seen: Bool[Array, " dim"]):
 
 
 def unknown_given_rest(parts: Whitened, block: SeenBlock, seen):
-    """Covariances of the missing entries of every pattern, given the rest, and corrections of log densities.
+    """Covariances of what every pattern lacks, given the rest (clusters, lacking, lacking, patterns).
 
-    (clusters, lacking, lacking, patterns) for the coordinates `seen`; and (clusters, patterns), the excess of the
-    rest's log densities over those of complete rows that are 0 there.
+    And (clusters, patterns): the rest's log densities less those of complete rows that are 0 there.
     """
     size, lacks = len(seen) + 1, block.lacks
     table = jnp.pad(parts.precision, ((0, 0), (0, 1), (0, 1))).reshape(-1, size**2)
@@ -228,10 +221,9 @@ def inverse(matrices: Float[Array, "size size batch"]):
 
 
 def m_step(old: Gaussians, statistics: Moments, seen: Bool[Array, " dim"], prior, min_eigenvalue) -> Gaussians:
-    """Update means and covariances of the coordinates `seen`; the others stay.
+    """Update means and covariances of the coordinates `seen`, weights by eq. (11) with `prior` its eta.
 
-    Eigenvalues are floored, which makes old and new parts a covariance together, and by at least what keeps them
-    positive under rounding. Weights by eq. (11), with `prior` its eta.
+    Floored eigenvalues make old and new parts a covariance together, positive under rounding.
     """
     mass, n_clusters = statistics.mass, old.mixing.shape[0]
     alive = mass > MIN_MASS
@@ -251,16 +243,12 @@ def m_step(old: Gaussians, statistics: Moments, seen: Bool[Array, " dim"], prior
 
 def rotate(parameters: Gaussians, rotation) -> Gaussians:
     """The mixture of A x, with A (d, d) orthogonal."""
-    return parameters._replace(
-        mean=parameters.mean @ rotation.T, covariance=rotation @ parameters.covariance @ rotation.T
-    )
+    covariance = rotation @ parameters.covariance @ rotation.T
+    return parameters._replace(mean=parameters.mean @ rotation.T, covariance=covariance)
 
 
 def e_step(parameters: Gaussians, rows: tuple[Rows, ...], seen: Bool[Array, " dim"], rotation=None):
-    """Mean log density of the entries present among the coordinates `seen`, and Moments under the responsibilities.
-
-    With `rotation` (d, d) rows are rotated first and must be complete.
-    """
+    """Mean log density of what there is of the coordinates `seen`, and Moments; with `rotation`, of rotated whole rows."""
 
     def of_block(block, parts, n_obs, seen, rotation):
         if rotation is not None:
@@ -304,27 +292,24 @@ def log_density(parameters: Gaussians, rows: tuple[Rows, ...], seen: Bool[Array,
     return sum(total(of_block, part, *known) for part in rows)
 
 
-@jax.jit
-def log_joint(parameters: Gaussians, rows: tuple[Rows, ...]):
-    """log pi_k + log N(x_T; mu_kT, Sigma_kTT), with T the coordinates present in a row: (blocks, clusters, rows) each."""
+@partial(jax.jit, static_argnames="only_largest")
+def log_joint(parameters: Gaussians, rows: tuple[Rows, ...], only_largest=False):
+    """log pi_k + log N(x_T; mu_kT, Sigma_kTT), with T the coordinates present in a row: (blocks, clusters, rows) each.
+
+    Or the component where it is largest: (blocks, rows) each.
+    """
+
+    def of_block(block, parts, seen):
+        joint, _, _ = completed(parts, block, seen)
+        return joint.argmax(0) if only_largest else joint
+
     seen = jnp.ones(parameters.mean.shape[1], bool)
     known = whitened(parameters, seen), seen
-    return [each(lambda block, parts, seen: completed(parts, block, seen)[0], part, *known) for part in rows]
-
-
-@jax.jit
-def labels(parameters: Gaussians, rows: tuple[Rows, ...]):
-    """The component of largest joint density: (blocks, rows) each."""
-    seen = jnp.ones(parameters.mean.shape[1], bool)
-    known = whitened(parameters, seen), seen
-    return [each(lambda block, parts, seen: completed(parts, block, seen)[0].argmax(0), part, *known) for part in rows]
+    return [each(of_block, part, *known) for part in rows]
 
 
 def in_order(values, held):
-    """Results of `labels` (blocks, rows) or `log_joint` for this process's rows in their original order (obs, ...).
-
-    `held`: row indices from `in_blocks`.
-    """
+    """Results of `log_joint` (blocks, .., rows) in the order of this process's rows; `held`: see `in_blocks`."""
     values = [here(part) for part in values]
     ordered = np.empty((sum(len(rows) for part in held for rows in part), *values[0].shape[1:-1]), values[0].dtype)
     for whole, devices in zip(values, held):

@@ -1,7 +1,4 @@
-"""Costs of hard clusters, block by block in float64, from differences to the centres.
-
-||x||^2 - 2 <x, c> + ||c||^2 leaves only rounding if clusters are tight and far from the origin.
-"""
+"""Costs of hard clusters in float64, from differences to centres: ||x||^2 - 2 <x, c> + ||c||^2 would leave rounding."""
 
 import numpy as np
 
@@ -11,10 +8,7 @@ NEAR = 1e-6  # distance below which a row's pull on a median stops growing
 
 
 def means_of(data, scaling, labels, centers):
-    """Weighted means (clusters, dim) of the scaled rows of all processes; an empty cluster keeps its old centre.
-
-    `labels` (obs,): those of this process's rows.
-    """
+    """Weighted means (clusters, dim) of the scaled rows of all processes; an empty cluster keeps its old centre."""
     return _pulled(data, scaling, labels, centers, lambda block, rows: data.weight_of(block))
 
 

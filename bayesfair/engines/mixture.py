@@ -13,13 +13,6 @@ from bayesfair.engines.base import Engine
 FEWEST = 32  # least number of rows whose densities are computed together
 
 
-def check_near(has_density, first=0):
-    """Raise a ValueError if the density of a row (N,) is not a number; `first` is the number of the first row."""
-    if not has_density.all():
-        got = f"row {first + int(np.argmin(has_density))}, so far away that every component's density is 0 there"
-        raise ValueError(message("X", "be near the rows of the fit", got, "Correct it, or use the units of the fit."))
-
-
 class MixtureEngine(Engine):
     """An engine that writes `log_joint(columns)`: log pi_k + log f(x_i; theta_k), float64 (N, K), in the units of X."""
 
@@ -83,18 +76,18 @@ class MixtureEngine(Engine):
         return self._of_log_joint(of, self.read(X, reset=False))
 
     def _of_log_joint(self, of, columns):
-        """`of(log joint densities)`, from blocks of rows.
-
-        Short blocks are padded with their last row: few sizes are compiled, and a single row rounds as it does among
-        others.
-        """
+        """`of(log joint densities)`, by blocks, padded with their last row: few sizes compile, all rows round alike."""
         found = []
         for block in row_blocks(len(columns.continuous)):
             n_rows = block.stop - block.start
             size = max(FEWEST, power_of_two(n_rows))
             rows = np.minimum(np.arange(block.start, block.start + size), block.stop - 1)
             log_joint = self.log_joint(columns.take(rows))[:n_rows]
-            check_near(np.isfinite(log_joint).any(1), block.start)
+            has_density = np.isfinite(log_joint).any(1)
+            if not has_density.all():
+                got = f"row {block.start + has_density.argmin()}, so far away that every component's density is 0 there"
+                remedy = "Correct it, or use the units of the fit."
+                raise ValueError(message("X", "be near the rows of the fit", got, remedy))
             found.append(of(log_joint))
         return np.concatenate(found)
 

@@ -1,10 +1,6 @@
 """The loop of every engine: an engine supplies `step(problem, state) -> (state, loss)`, this file all the rest.
 
-A step that may be refused or cut short far from any optimum returns a third value: is there more to gain than it took?
-If so, a loss that stands still is no convergence, and the run's status says so.
-
-States carry a leading axis: restarts, or a path of fairness weights. All advance together, compiled once per shape;
-converged ones stand still.
+States carry a leading axis: restarts, or a path of fairness weights. All advance together; converged ones stand still.
 """
 
 from functools import partial
@@ -23,11 +19,10 @@ CHUNK = 25  # iterations between updates of the progress bar and checks for Ctrl
 
 
 class Outcome(NamedTuple):
-    """Where the runs ended, and why. `trace` is padded with NaN; a state is the last one with a finite loss.
+    """Where the runs ended (at their last finite loss), and why. `trace` is padded with NaN.
 
-    status: CONVERGED; RUNNING, max_iter came first; NOT_FINITE, the loss stopped being finite; REFUSED, the loss stood
-    still at the end because steps were refused or cut short, not because nothing was left to gain; INTERRUPTED, by
-    Ctrl-C.
+    RUNNING: max_iter came first. REFUSED: the loss stood still because steps were refused or cut short, not because nothing
+    was left to gain. INTERRUPTED: by Ctrl-C.
     """
 
     state: Any
@@ -79,16 +74,11 @@ class _Progress(NamedTuple):
 
 
 def minimize(step, problem, state, *, max_iter, tol, patience=1, progress_bar=False) -> Outcome:
-    """Iterate `step` on a batch of states until each run's loss has settled.
+    """Iterate `step` on a batch of states until each run's loss has settled. Ctrl-C keeps where it was.
 
     A run converges after `patience` iterations in a row that change its loss by at most `tol` times its size and had no
-    more to gain. Ctrl-C ends the loop and keeps where it was.
-
-    Parameters
-    ----------
-    step: hashable; `step(problem, state) -> (state, loss)` or `(state, loss, more)` of one run, loss being that of the
-        state returned, `more` whether there was more to gain than the step took.
-    state: taken over. JAX arrays in it are gone afterwards, as their memory is what the iterations write to.
+    more to gain. `step` is hashable and returns (state, its loss), or (state, loss, more): was there more to gain than it
+    took? JAX arrays in `state` are gone afterwards, as their memory is what the iterations write to.
     """
     n_runs = jax.tree.leaves(state)[0].shape[0]
     fresh = np.zeros(n_runs, np.int32)
@@ -163,17 +153,11 @@ WHY = {
 
 
 def converged_or_warn(outcome: Outcome, estimator, remedy) -> bool:
-    """Did the run converge? If not, says why and what helps.
-
-    Raises
-    ------
-    FloatingPointError: the very first iteration gave a number that is not finite.
-    """
+    """Did the run converge? If not, says why and what helps; an error if the very first loss was not finite."""
     name = type(estimator).__name__
     if outcome.status == Outcome.NOT_FINITE and outcome.n_iter == 0:
-        raise FloatingPointError(
-            f"{name}: the objective is not finite at the start. Rescale the columns of X; {remedy}"
-        )
+        what = "the objective is not finite at the start"
+        raise FloatingPointError(f"{name}: {what}. Rescale the columns of X; {remedy}")
     if outcome.status == Outcome.CONVERGED:
         return True
     why = WHY[outcome.status].format(outcome.n_iter)

@@ -12,6 +12,8 @@ from bayesfair.fairness.distances import distance_report
 from bayesfair.fairness.groups import encode_groups
 from bayesfair.fairness.metrics import balance, gap, kl_error
 
+DISTANCES = "max_distance", "distance_variance"
+
 
 def fairness_path(
     estimator: BaseEstimator, X: ArrayLike, sensitive_features: ArrayLike, parameter: str, values: Iterable
@@ -59,19 +61,11 @@ def fairness_path(
     rows = np.asarray(X, dtype=np.float64)
     results, seed = [], int(random_state_of(estimator.random_state).randint(2**31 - 1))
     estimator = clone(estimator).set_params(random_state=seed)
+    about = {"method": type(estimator).__name__, "parameter": parameter}
     for value in values:
         labels = clone(estimator).set_params(**{parameter: value}).fit(X, sensitive_features=sensitive_features).labels_
-        fairness = {
-            "balance": balance(labels, groups),
-            "gap": gap(labels, groups),
-            "kl_error": kl_error(labels, groups),
-        }
-        used = len(np.unique(labels))
-        about = {"method": type(estimator).__name__, "parameter": parameter, "value": value, "n_clusters": used}
         distances = distance_report(rows, labels).attrs
-        costs = {
-            "cost": distances["within_ss"],
-            **{name: distances[name] for name in ("max_distance", "distance_variance")},
-        }
-        results.append({**about, **costs, **fairness})
+        costs = {"cost": distances["within_ss"], **{name: distances[name] for name in DISTANCES}}
+        fairness = {of.__name__: of(labels, groups) for of in (balance, gap, kl_error)}
+        results.append({**about, "value": value, "n_clusters": len(np.unique(labels)), **costs, **fairness})
     return pd.DataFrame(results)

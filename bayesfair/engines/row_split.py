@@ -16,10 +16,7 @@ ONE_BLOCK = 2**17  # rows up to which a table is one block
 
 
 class RowSplit(NamedTuple):
-    """The part of the rows that this process has: those after the rows of the processes before it.
-
-    `mesh`: None if one device has all. `sizes`: rows per process. `groups`: of all rows.
-    """
+    """The part of the rows that this process has. `mesh`: None if one device has all. `groups`: of all rows."""
 
     mesh: Any = None
     sizes: tuple[int, ...] = ()

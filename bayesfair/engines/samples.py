@@ -25,22 +25,14 @@ def stratified(rows, code, most, fewest=FEWEST):
 
 
 def weights_as_of_all(code, weight, masses):
-    """Weights of mean 1 that give sampled rows the groups' shares of all rows.
-
-    `code` and `weight`: of the sampled rows; `masses` (groups,): weights of the groups in all rows.
-    """
+    """Weights of mean 1 that give sampled rows the groups' `masses` (groups,) of all rows."""
     there = np.bincount(code, weight, len(masses))
     weight = weight * np.divide(masses, there, out=np.zeros(len(masses)), where=there > 0)[code]
     return weight / weight.mean()
 
 
 def distinct_rows(points, n_parts, argument, split=UNSPLIT):
-    """Numbers in the whole table of `n_parts` rows that differ; `points(rows)`: some rows of this process.
-
-    Raises
-    ------
-    ValueError: with the `argument` that asks for so many parts, where fewer rows differ.
-    """
+    """Numbers in the whole table of `n_parts` rows that differ, or an error; `points(rows)`: some of this process's."""
     own = distinct_places(points, n_parts)
     kinds = np.concatenate(split.everybody(points(own)))
     found = np.unique(kinds, axis=0, return_index=True)[1]

@@ -19,10 +19,7 @@ FEW_ROWS = 20  # number of rows up to which a level per row is plausible
 
 
 class Columns(NamedTuple):
-    """A checked table, split by kind of column.
-
-    Continuous columns (N, d), float32 or float64, with their names; and categorical ones (N, c) as objects.
-    """
+    """A checked table: continuous columns (N, d), float32 or float64, with their names; categorical ones as objects."""
 
     continuous: np.ndarray
     categorical: np.ndarray
@@ -66,13 +63,9 @@ class Encoder(NamedTuple):
 
 
 def fit_encoder(columns: Columns, one_scale: bool = False, everybody=here_alone, weight=None) -> Encoder:
-    """Centre, scale (one number for all columns, or one each; 1 for a constant column) and levels of a training table.
+    """Centre, scale (one for all columns, or one each; 1 for a constant column) and levels of a training table.
 
-    `everybody(value)` gathers a value over the processes, which may have other rows. `weight` (N,): of the rows.
-
-    Raises
-    ------
-    ValueError: with the column's name, where float32 cannot hold its differences or float64 its variance.
+    `everybody(value)` gathers a value over the processes, which may have other rows.
     """
     x = columns.continuous
     levels = encoder_of([sorted(set().union(*everybody(set(column)))) for column in columns.categorical.T])
@@ -96,16 +89,10 @@ def encoder_of(levels) -> OrdinalEncoder | None:
 
 
 def read_columns(estimator, X, categorical_features, *, reset, allow_nan=False) -> Columns:
-    """The columns of an estimator's fit (`reset`) or predict.
+    """The columns of an estimator's fit (`reset`, which records names and number) or predict (which compares them).
 
-    Records their names and number in the fit and compares them later. `categorical_features`: names, positions, a mask,
-    () for none, or None to go by dtype in the fit. scikit-learn's checks come after ours, which name the column.
-    float32 stays float32, all else becomes float64, and one array of either is not copied.
-
-    Raises
-    ------
-    TypeError: LazyFrames, sparse matrices, text, dates. ValueError: repeated names, NaN (unless `allow_nan`) or infinity,
-    a wrong shape, other columns than in the fit.
+    `categorical_features`: names, positions, a mask, () for none, or None to go by dtype in the fit. Our checks, which name
+    the column, come before scikit-learn's. float32 stays float32, all else becomes float64.
     """
     if not reset and column_names(X) is not None:  # check names and order of columns before their content
         validate_data(estimator, X, reset=False, skip_check_array=True)
@@ -128,14 +115,9 @@ def read_columns(estimator, X, categorical_features, *, reset, allow_nan=False) 
 
 
 def read_groups(estimator, sensitive_features, n_obs, *, needed=True, rows=None, X=None) -> Groups:
-    """`groups_for_fit` with the estimator's min_group_size and merged_group_name, if it has them.
+    """`groups_for_fit` with the estimator's settings of groups, if it has them, for the rows of the mask `rows`.
 
-    Without groups there is a warning if `needed`. `rows` (N,): a mask of the rows to use. `X`: the table as given;
-    columns that predict the groups are reported if `needed`.
-
-    Raises
-    ------
-    ValueError: another row index than that of `X`; as `groups_for_fit`.
+    If `needed`, their absence and columns of `X` that predict them are told.
     """
     check_same_index("sensitive_features", sensitive_features, "X", X)
     X = None if isinstance(X, Nodes) else X
@@ -156,9 +138,8 @@ def categorical_positions(X, categorical_features):
         dates = [names[j] for j in where if _holds_dates(X[names[j]])]
         if dates:
             remedy = "Turn dates into numbers, such as days since the first one, or drop the column."
-            raise TypeError(
-                message("X", "hold numbers and categories", f"dates or durations in column {dates[0]!r}", remedy)
-            )
+            got = f"dates or durations in column {dates[0]!r}"
+            raise TypeError(message("X", "hold numbers and categories", got, remedy))
         return where
     wanted = np.asarray(categorical_features)
     n_columns = np.shape(X)[1]
@@ -175,22 +156,19 @@ def categorical_positions(X, categorical_features):
 def _is_numeric(column):
     """Is a column numeric: by dtype (pandas and polars), or by content if the dtype is object or text?
 
-    Text that reads as numbers is numeric if more than half of its rows differ, else it is codes of categories. Booleans
-    are levels.
+    Text that reads as numbers is numeric if more than half of its rows differ, else codes. Booleans are levels.
     """
+    import pandas as pd
+
     dtype = column.dtype
     if getattr(dtype, "kind", "O") in "iuf" or (hasattr(dtype, "is_numeric") and dtype.is_numeric()):
         return True
     if str(dtype).lower() not in {"object", "str", "string"}:
         return False
-    values = [value for value in column if not _is_missing(value)]
-    if not values or not all(map(_reads_as_number, values)):
+    values = pd.Series(list(column), dtype=object).dropna()
+    if values.empty or not all(map(_reads_as_number, values)):
         return False
     return not any(isinstance(value, str) for value in values) or len(set(values)) > len(values) / 2
-
-
-def _is_missing(value):
-    return value is None or type(value).__name__ == "NAType" or (isinstance(value, Real) and value != value)
 
 
 def _reads_as_number(value):

@@ -1,308 +1,28 @@
-"""Tilted k-means, TKM: individually fair centres through exponential tilting.
-
-Minimises sum_k (1/t) log((1/N) sum_i exp(t delta_ik ||x_i - c_k||^2)). Points outside cluster k count as exp(0) = 1. A
-row of weight w counts as w rows, in N too. The limit t -> 0 is SSE / N; t -> infinity gives the sum of the clusters'
-squared radii (up to log N / t). The variant that divides by the cluster's own size, sum_k (1/t) log((1/n_k) sum_{i in
-k} exp(t d_ik)), tends to the sum of within-cluster *means* and is not used here.
-"""
+"""`TiltedKMeans` (TKM) behind scikit-learn's interface; the method is in `tkm`."""
 
 from dataclasses import KW_ONLY, dataclass, field
-from functools import partial
 from operator import attrgetter
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
 from sklearn.exceptions import ConvergenceWarning
 
-from bayesfair._arrays import inner_sum
 from bayesfair._check import message, refuse_unread, tell
-from bayesfair._rows import Rows, each, farthest, largest, sum_of_terms, total
 from bayesfair._scaling import center_and_spread, check_costs, scaling_of, warn_of_scales
 from bayesfair._settings import Count, NotNegative, Positive, Seed
 from bayesfair.distributed.messages import agreed
 from bayesfair.engines.base import Engine, check_distinct
-from bayesfair.engines.families import squared_distances
 from bayesfair.engines.hard_clusters import squares
 from bayesfair.engines.row_split import free, here
+from bayesfair.engines.tkm import GradientDescent, TiltedRows, WeightedRows, newton, start_states
 
-SAFE_EXPONENT = 30.0  # its exponential, summed over millions of rows, is far from float32's limit
 LARGEST_EXPONENT = 1e6  # largest t times squared distance: beyond it float32 cannot tell two exponents apart
 SMALLEST_EXPONENT = 1e-12  # below it exp(x) - 1 equals x in float32, and the method is k-means
-HALVINGS = 6
 EXPLORE_ROWS = 10_000
 TILT_RATIO = 4.0  # ratio between successive tilts on the way to a large one
 SGD_PATIENCE = 20
 BLOCK = 2**14  # rows
-MEMBERS, PACKS = 64, 64  # rows of one cluster per product of moments; products at a time
-DIRECT = 64  # columns up to which Newton's systems are solved as matrices
-CG_STEPS, CG_TOLERANCE = 50, 1e-4
-
-
-class WeightedRows(NamedTuple):
-    """A block of centred rows, their squared norms, and weights of mean 1 over the table, 0 for padding."""
-
-    x: Float[Array, "dim rows"]
-    square: Float[Array, " rows"]
-    weight: Float[Array, " rows"]
-
-    def distances(self, centers) -> Float[Array, "clusters rows"]:
-        """||x_i - c_k||^2."""
-        return squared_distances(centers, self.x.T, self.square)
-
-
-class TiltedRows(NamedTuple):
-    """Rows, their total weight, the tilt in their units, and the step length of the paper's solver."""
-
-    rows: Rows
-    mass: Float[Array, ""]
-    tilt: Float[Array, ""]
-    learning_rate: Float[Array, ""]
-
-
-class Partition(NamedTuple):
-    """Centres and the labels under which the objective is computed."""
-
-    centers: Float[Array, "clusters dim"]
-    labels: Int[Array, "blocks rows"]
-    key: PRNGKeyArray
-
-
-def nearest(problem: TiltedRows, centers) -> Int[Array, "blocks rows"]:
-    """Labels of the nearest centres."""
-    return each(lambda block, centers: block.distances(centers).argmin(0), problem.rows, centers)
-
-
-def offsets(x, label, centers) -> Float[Array, "dim rows"]:
-    """Offsets of the rows from their clusters' centres."""
-    return x - centers.T[:, label]
-
-
-def in_clusters(values, label, n_clusters):
-    """Sums of the values (rows, ..) of a block by cluster."""
-    return jax.ops.segment_sum(values, label, n_clusters)
-
-
-def with_own(problem: TiltedRows, centers, labels) -> Rows:
-    """The rows with their squared distances to their clusters' centres, and their labels."""
-
-    def own(block, centers):
-        rows, label = block
-        return inner_sum(jnp.square(offsets(rows.x, label, centers)), 0)
-
-    return problem.rows.beside((each(own, problem.rows.beside(labels), centers), labels))
-
-
-def shifts(tilt, rows: Rows, n_clusters):
-    """Shift of the exponents of each cluster that prevents overflow; 0 if none is large."""
-
-    def of_block(block, tilt):
-        rows, (own, label) = block
-        return jax.ops.segment_max(jnp.where(rows.weight > 0, tilt * own, 0.0), label, n_clusters)
-
-    return jnp.maximum(largest(of_block, rows, tilt) - SAFE_EXPONENT, 0.0)
-
-
-def cluster_losses(problem: TiltedRows, centers, labels) -> Float[Array, " clusters"]:
-    """(1/t) log(1 + sum_{i in k} (exp(t d_ik) - 1) / N), by expm1 where exponents are moderate; sum d / N at t = 0."""
-    rows, n_clusters = with_own(problem, centers, labels), len(centers)
-    shift = shifts(problem.tilt, rows, n_clusters)
-
-    def excess_and_distance(block, tilt, shift):
-        rows, (own, label) = block
-        exponent, off = tilt * own, shift[label]
-        large = jnp.exp(exponent - off) - jnp.exp(-off)
-        terms = jnp.where(off > 0, large, jnp.expm1(jnp.minimum(exponent, SAFE_EXPONENT)))
-        return in_clusters(rows.weight[:, None] * jnp.column_stack([terms, own]), label, n_clusters)
-
-    mean, plain = (total(excess_and_distance, rows, problem.tilt, shift) / problem.mass).T
-    log = shift + jnp.where(shift > 0, jnp.log(jnp.exp(-shift) + mean), jnp.log1p(mean))
-    return jnp.where(problem.tilt > 0, log / jnp.where(problem.tilt > 0, problem.tilt, 1.0), plain)
-
-
-def tilted_weights(problem: TiltedRows, centers, labels) -> Float[Array, "blocks rows"]:
-    """d J_k / d d_ik: exp(t d_ik) over its cluster's sum, where other rows count 1, times the row's weight."""
-    rows, n_clusters = with_own(problem, centers, labels), len(centers)
-    shift = shifts(problem.tilt, rows, n_clusters)
-
-    def mass(block, tilt, shift):
-        rows, (own, label) = block
-        return rows.weight * jnp.exp(tilt * own - shift[label])
-
-    def masses(block, tilt, shift):
-        both = jnp.column_stack([mass(block, tilt, shift), block[0].weight])
-        return in_clusters(both, block[1][1], n_clusters)
-
-    tilted, plain = total(masses, rows, problem.tilt, shift).T
-    held = tilted + (problem.mass - plain) * jnp.exp(-shift)
-    return each(
-        lambda block, tilt, shift, held: mass(block, tilt, shift) / held[block[1][1]], rows, problem.tilt, shift, held
-    )
-
-
-def newton_step(problem: TiltedRows, centers, labels):
-    """-Hessian^-1 gradient of each J_k, which is smooth and strictly convex in c_k; at t = 0 the step to the mean.
-
-    Above DIRECT columns by conjugate gradients: O(obs dim) each for all clusters together, instead of O(clusters dim^3)
-    with matrices. Systems are solved as one and scaled alike.
-    """
-    rows = problem.rows.beside((tilted_weights(problem, centers, labels), labels))
-    if centers.shape[1] <= DIRECT:
-        return solved(problem.tilt, *total(moments, rows, centers))
-
-    def first_moments(block, centers):
-        rows, (weight, label) = block
-        offset = offsets(rows.x, label, centers)
-        return in_clusters((weight * jnp.concatenate([offset, jnp.ones_like(offset[:1])])).T, label, len(centers))
-
-    def along(block, centers, direction):
-        rows, (weight, label) = block
-        offset = offsets(rows.x, label, centers)
-        length = weight * (offset * direction.T[:, label]).sum(0)
-        return in_clusters((length * offset).T, label, len(centers))
-
-    def hessian(direction):
-        """Half the Hessian, times a direction (clusters, dim) for every cluster."""
-        spread = total(along, rows, centers, direction) - (first * direction).sum(1)[:, None] * first
-        return mass[:, None] * direction + 2 * problem.tilt * spread
-
-    sums = total(first_moments, rows, centers)
-    first, mass = sums[:, :-1], jnp.maximum(sums[:, -1], 1e-30)
-    size = jnp.maximum(jnp.linalg.norm(first, axis=1, keepdims=True), 1e-30)
-    return size * jax.scipy.sparse.linalg.cg(hessian, first / size, tol=CG_TOLERANCE, maxiter=CG_STEPS)[0]
-
-
-def solved(tilt, mass, first, second):
-    """Newton's steps from the weighted moments of every cluster."""
-    mass = jnp.maximum(mass, 1e-30)
-    spread = second - first[:, :, None] * first[:, None, :]
-    hessian = mass[:, None, None] * jnp.eye(first.shape[1], dtype=first.dtype) + 2 * tilt * spread
-    return jnp.linalg.solve(hessian, first[:, :, None])[:, :, 0]
-
-
-def moments(block: tuple[WeightedRows, tuple], centers):
-    """Weights and weighted moments of the offsets of every cluster: (clusters,), (clusters, dim), (clusters, dim, dim).
-
-    Rows are sorted by label and packed by MEMBERS of one cluster, so that no products are wasted on other clusters.
-    """
-    rows, (weight, label) = block
-    n_clusters, order = len(centers), jnp.argsort(label)
-    x = jax.lax.optimization_barrier(rows.x.T)  # makes rows contiguous
-    size = in_clusters(jnp.ones_like(label), label, n_clusters)
-    packs, last = -(-size // MEMBERS), size.cumsum()
-    most = len(label) // MEMBERS + n_clusters  # largest number of packs
-
-    def of_packs(i):
-        at = PACKS * i + jnp.arange(PACKS)
-        owner = jnp.minimum((at[:, None] >= packs.cumsum()).sum(1), n_clusters - 1)
-        start = (last - size)[owner] + MEMBERS * (at - (packs.cumsum() - packs)[owner])
-        place = start[:, None] + jnp.arange(MEMBERS)
-        row = order[jnp.minimum(place, len(order) - 1)]
-        offset = x[row] - centers[owner][:, None]
-        own = jnp.where(place < last[owner][:, None], weight[row], 0.0)
-        weighted = own[:, :, None] * offset
-        member = (owner == jnp.arange(n_clusters)[:, None]).astype(offset.dtype)
-        second = jnp.einsum("bri,brj->bij", weighted, offset)
-        return member @ own.sum(1), member @ weighted.sum(1), jnp.einsum("kb,bij->kij", member, second)
-
-    return sum_of_terms(of_packs, -(-most // PACKS))
-
-
-def refine(problem: TiltedRows, centers, labels):
-    """A Newton step of every centre, halved while it raises its J_k, and not taken if no halving helps."""
-    step = newton_step(problem, centers, labels)
-    before = cluster_losses(problem, centers, labels)
-
-    def halve(carry):
-        i, length, _ = carry
-        worse = cluster_losses(problem, centers + length[:, None] * step, labels) > before
-        length = jnp.where(worse, length / 2, length)
-        return i + 1, jnp.where(worse & (i == HALVINGS), 0.0, length), worse.any()
-
-    def go_on(carry):
-        i, _, worse = carry
-        return worse & (i <= HALVINGS)
-
-    start = 0, jnp.ones(len(centers), centers.dtype), jnp.bool_(True)
-    _, length, _ = jax.lax.while_loop(go_on, halve, start)
-    return centers + length[:, None] * step
-
-
-def assign(problem: TiltedRows, state: Partition):
-    """Labels of the nearest centres (Algorithm 2), unless that raises the objective.
-
-    It can: J_k is concave in its members' terms, so that a move to a nearer centre may cost more than it saves. Then
-    labels minimise the linear bound of every J_k, which never raises the sum.
-    """
-    labels = nearest(problem, state.centers)
-    now = cluster_losses(problem, state.centers, state.labels).sum()
-    raised = ~(cluster_losses(problem, state.centers, labels).sum() <= now)
-
-    # A loop of at most one round: under vmap, lax.cond would compute both branches for every run.
-    def instead(_):
-        return jnp.bool_(False), bounded_labels(problem, state)
-
-    return jax.lax.while_loop(lambda carry: carry[0], instead, (raised, labels))[1]
-
-
-def bounded_labels(problem: TiltedRows, state: Partition):
-    """argmin_k of expm1(t d_ik) / (1 + A_k), in logarithms, with A_k = exp(t J_k) - 1 the sum in cluster k."""
-
-    def cheapest(block, centers, tilt, slope):
-        exponent = tilt * jnp.maximum(block.distances(centers), 0.0)
-        return (exponent + jnp.log(-jnp.expm1(-jnp.maximum(exponent, 1e-30))) - slope[:, None]).argmin(0)
-
-    slope = problem.tilt * cluster_losses(problem, state.centers, state.labels)
-    labels = each(cheapest, problem.rows, state.centers, problem.tilt, slope)
-    now = cluster_losses(problem, state.centers, state.labels).sum()
-    lower = cluster_losses(problem, state.centers, labels).sum() <= now  # rounding may disagree with the bound
-    return jnp.where(lower, labels, state.labels)
-
-
-def revive(problem: TiltedRows, state: Partition) -> Partition:
-    """Move the centres of empty clusters to the rows farthest from theirs: the objective does not depend on them."""
-    n_clusters, rows = len(state.centers), with_own(problem, state.centers, state.labels)
-    count = total(lambda block: in_clusters((block[0].weight > 0) * 1.0, block[1][1], n_clusters), rows)
-    values = each(lambda block: jnp.where(block[0].weight > 0, block[1][0], -1.0), rows)
-    far = farthest(values, problem.rows, n_clusters).x
-    empty = count == 0
-    rank = jnp.minimum(jnp.cumsum(empty) - 1, len(far) - 1)
-    return state._replace(centers=jnp.where(empty[:, None], far[rank], state.centers))
-
-
-def newton(problem: TiltedRows, state: Partition):
-    """Assignment, then refinement; the objective never increases."""
-    state = revive(problem, state)
-    labels = assign(problem, state)
-    centers = refine(problem, state.centers, labels)
-    return Partition(centers, labels, state.key), cluster_losses(problem, centers, labels).sum()
-
-
-@dataclass(frozen=True)
-class GradientDescent:
-    """An iteration of the paper's Algorithm 2: `n_epochs` of steps (13) on mini-batches at fixed labels, then assignment."""
-
-    batch_size: int
-    n_epochs: int
-
-    def __call__(self, problem: TiltedRows, state: Partition):
-        state = revive(problem, state)
-        key, draw = jax.random.split(state.key)
-
-        rows, n_obs = problem.rows.beside(state.labels), problem.mass.astype(int)
-
-        def epoch(i, centers):
-            batch = rows.pick(jax.random.randint(jax.random.fold_in(draw, i), (self.batch_size,), 0, n_obs))
-            some, label = batch.parts
-            few = problem._replace(rows=Rows(some), mass=some.weight.sum())
-            pull = tilted_weights(few, centers, label)[0] * offsets(some.x[0], label[0], centers)
-            return centers + 2 * problem.learning_rate * in_clusters(pull.T, label[0], len(centers))
-
-        centers = jax.lax.fori_loop(0, self.n_epochs, epoch, state.centers)
-        labels = nearest(problem, centers)
-        return Partition(centers, labels, key), cluster_losses(problem, centers, labels).sum()
 
 
 @dataclass(eq=False, repr=False)
@@ -336,8 +56,8 @@ class TiltedKMeans(Engine):
     progress_bar : bool, default False
         Whether to show a progress bar.
     mesh : jax.sharding.Mesh, optional
-        A `bayesfair.distributed.mesh` of rows: processes that each have some of the rows, for solver="newton". `labels_`
-        are those of the process's own rows, everything else is of all rows.
+        For solver="newton", a `bayesfair.distributed.mesh` of rows, for processes that each have some of them. Each gets
+        the labels of its own rows; everything else is of all rows.
 
     Attributes
     ----------
@@ -461,19 +181,16 @@ class TiltedKMeans(Engine):
 
         check_distinct(data.X, self.n_clusters)
         Z = self._rows(data.X, slice(None))
-        drawn = (
-            kmeans_plusplus(Z, self.n_clusters, sample_weight=data.weight, random_state=rng) for _ in range(self.n_init)
-        )
-        return np.stack([centers for centers, _ in drawn])
+        settings = {"sample_weight": data.weight, "random_state": rng}
+        return np.stack([kmeans_plusplus(Z, self.n_clusters, **settings)[0] for _ in range(self.n_init)])
 
     def _descend(self, problem, starts, seed):
         """The best run."""
         keys = np.stack([jax.random.PRNGKey(seed + i) for i in range(len(starts))])
         states = start_states(problem, starts.astype(np.float32), keys)
         if self.solver == "sgd":
-            return self.run(
-                problem, states, step=GradientDescent(self.batch_size, self.n_epochs), patience=SGD_PATIENCE
-            ).best
+            step = GradientDescent(self.batch_size, self.n_epochs)
+            return self.run(problem, states, step=step, patience=SGD_PATIENCE).best
         # Newton's method reaches a large tilt through smaller ones, under which the objective is smoother.
         steps = np.ceil(np.log(max(float(problem.tilt) * self._mean_square, 1.0)) / np.log(TILT_RATIO))
         for divisor in TILT_RATIO ** np.arange(steps, -1, -1):
@@ -507,11 +224,7 @@ class TiltedKMeans(Engine):
 
 
 def span(Z):
-    """(centred rows in the coordinates of their own span, its orthonormal axes (obs, dim)).
-
-    The span has at most `obs` coordinates; (rows as they are, None) if that saves nothing. Distances, all that TKM
-    reads, stay the same.
-    """
+    """(centred rows in coordinates of their own span, its axes (obs, dim)); (Z, None) if that saves nothing."""
     if len(Z) >= Z.shape[1]:
         return Z, None
     axes, coordinates = np.linalg.qr(Z.T)
@@ -521,9 +234,3 @@ def span(Z):
 def variance_of(values, weight):
     mean = np.average(values, weights=weight)
     return np.average(np.square(values - mean), weights=weight)
-
-
-@jax.jit
-def start_states(problem: TiltedRows, centers, keys):
-    """Partitions of all runs."""
-    return Partition(centers, jax.vmap(partial(nearest, problem))(centers), keys)

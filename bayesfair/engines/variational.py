@@ -1,27 +1,16 @@
-"""Variational fair clustering, VFC: Ziko, Yuan, Granger and Ben Ayed (2021).
-
-Minimises E(S) = F(S) + fairness_weight * sum_k KL(U || P_k) over soft assignments S (clusters, obs), eq. (2)-(4). F is
-the k-means or k-medians cost *per row*, or the normalised cut. The update is (13),
-s <- s exp(-(a + fairness_weight b) / L), a mirror-descent step. L follows the objective: a step that would raise E is
-refused and L doubled. So E never increases, and rows need not be normalised. A row of weight w counts as w rows with
-the step of one.
-"""
+"""`VariationalFairClustering` (VFC) behind scikit-learn's interface; the method is in `vfc`."""
 
 from dataclasses import KW_ONLY, dataclass, field
-from functools import partial
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, UInt
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
-from bayesfair._arrays import on_device, row_numbers
+from bayesfair._arrays import row_numbers
 from bayesfair._check import message, refuse_unread, tell
 from bayesfair._names import Graph, csr_array
-from bayesfair._rows import Rows, each, total
 from bayesfair._scaling import Scaling, scaling_of, warn_of_scales
 from bayesfair._settings import Count, NotNegative, Seed
 from bayesfair.distributed.messages import agreed, leads
@@ -36,26 +25,27 @@ from bayesfair.engines.affinities import (
     nodes_of_matrix,
     spectral_points,
 )
-from bayesfair.engines.base import Engine, check_distinct, kmeans_centers, relocate_empty
-from bayesfair.engines.families import squared_distances
-from bayesfair.engines.hard_clusters import NEAR, cost_of, means_of, medians_near
+from bayesfair.engines.base import Engine, check_distinct, kmeans_centers
+from bayesfair.engines.hard_clusters import cost_of, means_of, medians_near
 from bayesfair.engines.optimize import Outcome
 from bayesfair.engines.row_split import free
 from bayesfair.engines.samples import FEWEST, stratified, weights_as_of_all
-from bayesfair.engines.soft_clusters import (
-    AT_REST,
+from bayesfair.engines.vfc import (
     FLOOR,
+    NEIGHBOURS,
+    OBJECTIVES,
     START,
-    fairness_penalty,
-    fairness_potential,
-    log_simplex,
+    Descent,
+    NormalizedCut,
+    SoftRows,
+    TargetedRows,
+    cost_per_row,
+    links_of,
+    start_states,
 )
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import check_target, cluster_kl
 
-NEIGHBOURS = 20
-FILL = 4  # an affinity's list of entries is padded to a multiple of so many times its rows
-FEW_ENTRIES = 100_000
 RESTARTS = 10  # of k-means; the best `n_init` are starts, further starts are random rows
 FEW_ROWS, STARTS_OF_FEW, STARTS = 4096, 20, 2  # up to FEW_ROWS rows, more restarts are starts: they take little time
 LARGEST_WEIGHT = 1e12  # of the fairness term, in costs per row: far below it float32 already loses the cost
@@ -65,189 +55,6 @@ EXPLORE_ROWS = 2**15  # rows that are explored if the table is more than one blo
 BLOCK = 8192  # rows
 ENOUGH = 1000  # least number of rows of a group among them, or the whole group if it is smaller
 HEAVIER = 1.0, 1.1, 1.25, 1.5, 2.0, 3.0  # weights tried on all rows, relative to the one that was fair enough on a part
-
-
-class SoftRows(NamedTuple):
-    """A block of rows, the codes of their groups, and weights of mean 1 over the table, 0 for padding."""
-
-    x: Float[Array, "dim rows"]
-    code: UInt[Array, " rows"]
-    weight: Float[Array, " rows"]
-
-
-class TargetedRows(NamedTuple):
-    """Rows, their number, and the target proportions. `links`: for the normalised cut alone."""
-
-    rows: Rows
-    n_obs: Float[Array, ""]
-    target: Float[Array, " groups"]
-    links: Any = ()
-
-    def member(self, code):
-        """Indicators of the row's group (groups, rows)."""
-        return (code == jnp.arange(len(self.target))[:, None]).astype(jnp.float32)
-
-    def mean(self, values):
-        """Mean over the rows of values (blocks, rows)."""
-        return total(lambda block: block[0].weight @ block[1], self.rows.beside(values)) / self.n_obs
-
-
-class Links(NamedTuple):
-    """A symmetric affinity as a list of its entries, sorted by row.
-
-    A row of weight w stands for w rows, linked to all rows of another but not to each other: `value` includes the
-    weight of the `column`.
-    """
-
-    row: Int[Array, " entries"]
-    column: Int[Array, " entries"]
-    value: Float[Array, " entries"]
-    degree: Float[Array, " obs"]
-
-
-class SoftClusters(NamedTuple):
-    """Soft assignments and what follows from them; `loss` is E. `potential`: obs * dF/dS, of the cut alone."""
-
-    log_s: Float[Array, "blocks clusters rows"]
-    potential: Any
-    masses: Float[Array, "clusters groups"]
-    centers: Float[Array, "clusters dim"]
-    loss: Float[Array, ""]
-    lipschitz: Float[Array, ""]
-    fairness_weight: Float[Array, ""]
-
-
-def distances(x, centers):
-    """||x_i - c_k||^2 (clusters, rows), at least 0, for x (dim, rows)."""
-    return jnp.maximum(squared_distances(centers, x.T, jnp.square(x).sum(0)), 0.0)
-
-
-class KMeans:
-    """sum_ik s_ik ||x_i - c_k||^2 with c_k the weighted means (Table 1)."""
-
-    degree = 2
-
-    @staticmethod
-    def potential(x, centers):
-        return distances(x, centers)
-
-    @staticmethod
-    def sums(own, potential, x):
-        """Sums over a block, with `own` its assignments times weights."""
-        return own @ x.T, (own * potential).sum()
-
-    @staticmethod
-    def settled(problem, log_s, centers, sums, size):
-        """(cost per row, centres, potentials if kept) from the sums over all blocks about the old centres.
-
-        `size`: of the clusters. With the means c' the cost is sum s d(x, c) - sum_k S_k |c' - c|^2.
-        """
-        first, cost = sums
-        means = first / size[:, None]
-        return (cost - (size * jnp.square(means - centers).sum(1)).sum()) / problem.n_obs, means, ()
-
-
-class KMedians:
-    """The same with ||x_i - c_k||: centres take one Weiszfeld step, which never raises the cost.
-
-    The paper's centres are medoids; the geometric median costs no more and needs no N^2 distances.
-    """
-
-    degree = 1
-
-    @staticmethod
-    def potential(x, centers):
-        return jnp.sqrt(distances(x, centers))
-
-    @staticmethod
-    def sums(own, potential, x):
-        pull = own / jnp.maximum(potential, NEAR)
-        return pull @ x.T, pull.sum(1)
-
-    @staticmethod
-    def settled(problem, log_s, centers, sums, size):
-        first, pull = sums
-        centers = first / pull[:, None]
-
-        def cost(block, centers):
-            rows, log_s = block
-            return (rows.weight * jnp.exp(log_s) * KMedians.potential(rows.x, centers)).sum()
-
-        return total(cost, problem.rows.beside(log_s), centers) / problem.n_obs, centers, ()
-
-
-class NormalizedCut:
-    """K - sum_k s_k' W s_k / d' s_k (Table 1), of all rows at once."""
-
-    degree = 0
-
-    @staticmethod
-    def sums(own, potential, x):
-        return ()
-
-    @staticmethod
-    def settled(problem, log_s, centers, sums, size):
-        links, s = problem.links, jnp.exp(log_s[0])
-        entries = links.value[:, None] * s.T[links.column]  # a neighbour's assignments are contiguous
-        ws = jax.ops.segment_sum(entries, links.row, s.shape[1], indices_are_sorted=True).T
-        own = problem.rows.parts.weight[0] * s
-        volume = own @ links.degree
-        within = (own * ws).sum(1)
-        potential = (within / volume**2)[:, None] * links.degree - 2 * ws / volume[:, None]
-        return s.shape[0] - (within / volume).sum(), centers, s.shape[1] * potential[None]
-
-
-OBJECTIVES = {
-    "kmeans": KMeans,
-    "kmedians": KMedians,
-    "ncut": NormalizedCut,
-}  # degree: the power of the scale of X in the cost
-
-
-@dataclass(frozen=True)
-class Descent:
-    """One step of (13) on the objective of this name."""
-
-    objective: str
-
-    def potential(self, rows: SoftRows, kept, centers):
-        """obs * dF/dS of a block, computed unless it was `kept`."""
-        return kept if self.objective == "ncut" else OBJECTIVES[self.objective].potential(rows.x, centers)
-
-    def evaluate(self, problem: TargetedRows, log_s, centers, fairness_weight, lipschitz) -> SoftClusters:
-        """The soft clusters of these assignments, from potentials at the previous centres."""
-        objective = OBJECTIVES[self.objective]
-
-        def of_block(block, centers):
-            rows, log_s = block
-            own = rows.weight * jnp.exp(log_s)
-            return objective.sums(own, self.potential(rows, (), centers), rows.x), own @ problem.member(rows.code).T
-
-        sums, masses = total(of_block, problem.rows.beside(log_s), centers)
-        cost, centers, kept = objective.settled(problem, log_s, centers, sums, masses.sum(1))
-        loss = cost + fairness_weight * fairness_penalty(masses, problem.target)
-        return SoftClusters(log_s, kept, masses, centers, loss, lipschitz, fairness_weight)
-
-    def __call__(self, problem: TargetedRows, state: SoftClusters):
-        def step(block, centers, unfair, rate):
-            """(log s after the step, the Frank-Wolfe gap <dE/dS, S - S'>, S' the best vertex: 0 only at a stationary point)."""
-            rows, (log_s, kept) = block
-            gradient = self.potential(rows, kept, centers) + unfair @ problem.member(rows.code)
-            gain = (jnp.exp(log_s) * gradient).sum(0) - gradient.min(0)
-            return log_simplex(log_s - rate * gradient), gain
-
-        rows = problem.rows.beside((state.log_s, state.potential))
-        log_s, gain = each(step, rows, state.centers, unfairness(problem, state), 1 / state.lipschitz)
-        new = self.evaluate(problem, log_s, state.centers, state.fairness_weight, state.lipschitz / 1.3)
-        refused = state._replace(lipschitz=2 * state.lipschitz)
-        state = jax.tree.map(lambda a, b: jnp.where(new.loss <= state.loss, a, b), new, refused)
-        # Refused steps shrink, so a standing E alone is no sign of an optimum.
-        return state, state.loss, problem.mean(gain) > AT_REST * jnp.abs(state.loss)
-
-
-def unfairness(problem: TargetedRows, state: SoftClusters):
-    """obs * d/ds of the fairness term for a member of each group (clusters, groups)."""
-    return state.fairness_weight * fairness_potential(state.masses, problem.target, problem.n_obs)
 
 
 @dataclass(eq=False, repr=False)
@@ -294,7 +101,7 @@ class VariationalFairClustering(Engine):
     soft_assignment_ : numpy.ndarray of shape (n_obs, n_clusters)
         Soft assignments. Rows of weight 0 are in the cluster of the nearest centre.
     cluster_centers_ : numpy.ndarray of shape (n_clusters, n_features)
-        The centres. Absent for a graph and for a precomputed affinity.
+        The centres. Absent for a graph and for a precomputed affinity: `predict` then raises a ValueError.
     cost_ : float
         The clustering cost of the hard clusters, summed over rows (the cut as it is).
     fairness_error_ : float
@@ -397,32 +204,6 @@ class VariationalFairClustering(Engine):
         """
         return self._fit(X, sensitive_features, sample_weight)
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
-        """The cluster with the nearest centre, each row on its own, so that balance is not promised for new rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_obs, n_features)
-            Features, with the columns of the fit.
-
-        Returns
-        -------
-        numpy.ndarray of shape (n_obs,)
-            Integer labels.
-
-        Raises
-        ------
-        ValueError
-            If the fit was of a graph or of a precomputed affinity, whose clusters have no centres.
-        """
-        check_is_fitted(self)
-        if not hasattr(self, "cluster_centers_"):
-            what = "Clusters of a graph or of a precomputed affinity have no centres, so new rows cannot be assigned."
-            raise ValueError(
-                f"{what} Remedy: read `labels_` for the rows of the fit, or fit old and new rows together."
-            )
-        return super().predict(X)
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         given = self.affinity == "precomputed"
@@ -457,6 +238,10 @@ class VariationalFairClustering(Engine):
         if isinstance(X, Nodes):
             validate_data(self, X.affinity, reset=reset, skip_check_array=True)
             return X
+        if not reset and not hasattr(self, "cluster_centers_"):
+            what = "Clusters of a graph or of a precomputed affinity have no centres, so new rows cannot be assigned."
+            remedy = "read `labels_` for the rows of the fit, or fit old and new rows together."
+            raise ValueError(f"{what} Remedy: {remedy}")
         return super().read(X, reset=reset)
 
     def _weights(self, sample_weight, X, n_obs):
@@ -467,18 +252,12 @@ class VariationalFairClustering(Engine):
         return weight
 
     def problem(self, data) -> TargetedRows:
-        if isinstance(data.columns, Nodes):
-            self._scaling = Scaling(np.zeros(0), 0)
-            return self._problem_of(data)
-        self._scaling = scaling_of(
-            data.X,
-            names=data.columns.names,
-            degree=OBJECTIVES[self.objective].degree,
-            precision=np.float32,
-            everybody=data.split.everybody,
-            weight=data.given_weight,
-        )
-        warn_of_scales(data.X, data.columns.names)
+        self._scaling = Scaling(np.zeros(0), 0)
+        if not isinstance(data.columns, Nodes):
+            whole = {"everybody": data.split.everybody, "weight": data.given_weight}
+            settings = {"degree": OBJECTIVES[self.objective].degree, "precision": np.float32, **whole}
+            self._scaling = scaling_of(data.X, names=data.columns.names, **settings)
+            warn_of_scales(data.X, data.columns.names)
         return self._problem_of(data)
 
     def _problem_of(self, data) -> TargetedRows:
@@ -533,10 +312,7 @@ class VariationalFairClustering(Engine):
         return np.stack([*best, *further])
 
     def _centers_by_view(self, Z, data):
-        """Centres of restarts in each view of spectral points (obs, views * dim), alternating between views.
-
-        Centres are zero in the other view: there all are equally far from a row.
-        """
+        """Centres of restarts in each view of spectral points (obs, views * dim), in turn; zero in the other view."""
         n_views, dim = len(POWERS), Z.shape[1] // len(POWERS)
         centers = np.zeros((RESTARTS, n_views, self.n_clusters, n_views, dim))
         for view in range(n_views):
@@ -545,10 +321,7 @@ class VariationalFairClustering(Engine):
         return centers.reshape(-1, self.n_clusters, n_views * dim)
 
     def solve(self, problem, data) -> Outcome:
-        """The best run at the given weight, or at the smallest weight of a path that is fair enough.
-
-        With many rows it is found on some; all rows continue from there, at greater weights if needed.
-        """
+        """The best run at the given weight, or at the smallest one that is fair enough; many rows go on from some of them."""
         if len(problem.rows) == 1:
             return self._solve_on(problem, data)
         some, least = self._some_of(data), np.inf
@@ -578,10 +351,7 @@ class VariationalFairClustering(Engine):
         return float(cluster_kl(masses, self._target(data)).sum())
 
     def _labels(self, run, data):
-        """The cluster of largest assignment (obs,); empty clusters take the row with the largest assignment to them.
-
-        If several processes have rows, the row is one of the first process.
-        """
+        """The cluster of largest assignment (obs,); empty ones take the row that leans to them most, of the first process."""
         log_s = data.split.in_order(run.state.log_s)
         labels = log_s.argmax(1)
         empty = np.setdiff1d(np.arange(self.n_clusters), data.split.of_all(np.unique(labels)))
@@ -599,9 +369,8 @@ class VariationalFairClustering(Engine):
             return self._fair_enough(problem, starts, data, scale)
         fairness_weight = scale if self.fairness_weight is None else self._scaled_weight(scale)
         others = [START] * len(starts)
-        if (
-            fairness_weight == 0 and self.objective == "kmeans"
-        ):  # add k-means' own answer: softened, a start may end worse
+        if fairness_weight == 0 and self.objective == "kmeans":
+            # k-means' own answer as well: softened, a start may end worse.
             starts, others = np.concatenate([starts, starts]), others + [FLOOR] * len(starts)
         runs = self._descend(problem, starts, [fairness_weight] * len(starts), others)
         return self._best_of(runs, data) if fairness_weight > 0 else runs.best
@@ -678,7 +447,7 @@ class VariationalFairClustering(Engine):
         super()._place(left_out)
         if left_out is not None:
             soft = np.eye(self.n_clusters, dtype=self.soft_assignment_.dtype)[self.labels_]
-            soft[left_out.counted] = self.soft_assignment_
+            soft[left_out[1]] = self.soft_assignment_
             self.soft_assignment_ = soft
 
     def _hard_cost(self, problem, data, centers):
@@ -696,11 +465,18 @@ class VariationalFairClustering(Engine):
         return self._cost(losses)
 
 
-def warn_of_absent_groups(masses, names, target):
-    """Warn of clusters without a group that the target wants there; return whether there are any.
+def relocate_empty(labels, cost, empty):
+    """Each of the `empty` clusters takes the row that fits its own worst by `cost` (obs, clusters); a lone row stays."""
+    labels = np.array(labels)
+    for cluster in empty:
+        own = cost[np.arange(len(labels)), labels]
+        alone = np.bincount(labels, minlength=cost.shape[1])[labels] == 1
+        labels[np.argmax(np.where(alone, -np.inf, own))] = cluster
+    return labels
 
-    Their Kullback-Leibler error is infinite.
-    """
+
+def warn_of_absent_groups(masses, names, target):
+    """Warn of clusters without a group that the target wants there (an infinite error); are there any?"""
     absent = [f"cluster {k} has no row of {names[g]!r}" for k, g in np.argwhere((masses == 0) & (target > 0))]
     if absent:
         more = f" ({len(absent)} such cases)" if len(absent) > 1 else ""
@@ -710,62 +486,11 @@ def warn_of_absent_groups(masses, names, target):
     return bool(absent)
 
 
-def links_of(affinity, weight) -> Links:
-    """Links of an affinity (N, N) and weights (N,), padded with zeros.
-
-    The number of entries depends on the rows, and each number compiles anew. So the list is padded to a multiple of the
-    number of rows; for few rows, where compiling dominates, to as many as neighbours have.
-    """
-    n_obs = affinity.shape[0]
-    fill = 0, -affinity.nnz % (n_obs * (2 * NEIGHBOURS if affinity.nnz <= FEW_ENTRIES else FILL))
-    row, value = np.repeat(np.arange(n_obs), np.diff(affinity.indptr)), affinity.data * weight[affinity.indices]
-    entries = [np.pad(part.astype(np.int32), fill, constant_values=n_obs - 1) for part in (row, affinity.indices)]
-    entries.append(np.pad(value.astype(np.float32), fill))
-    return Links(*map(on_device, entries), on_device(np.bincount(row, value), jnp.float32))
-
-
-@partial(jax.jit, static_argnames="descent")
-def cost_per_row(descent: Descent, problem: TargetedRows, centers):
-    """Cost per row at the nearest centres, without fairness."""
-
-    def of_block(block, centers):
-        return block.weight @ descent.potential(block, (), centers).min(0)
-
-    paid = total(of_block, problem.rows, centers.astype(jnp.float32)) / problem.n_obs
-    return jnp.maximum(paid, jnp.finfo(jnp.float32).tiny)
-
-
-def start_state(descent: Descent, problem: TargetedRows, centers, fairness_weight, others) -> SoftClusters:
-    """Soft assignments: log s is 0 at the nearest of `centers`, `others` elsewhere; L has the size of potential differences."""
-
-    def nearest(block, centers, others):
-        hard = jax.nn.one_hot(distances(block.x, centers).argmin(0), len(centers), dtype=bool, axis=0)
-        return log_simplex(jnp.where(hard, 0.0, others))
-
-    def spread(block, centers, unfair):
-        rows, kept = block
-        potential = descent.potential(rows, kept, centers) + unfair @ problem.member(rows.code)
-        return rows.weight @ (potential.mean(0) - potential.min(0))
-
-    log_s = each(nearest, problem.rows, centers, others)
-    state = descent.evaluate(problem, log_s, centers, fairness_weight, jnp.float32(1.0))
-    rows = problem.rows.beside(state.potential)
-    lipschitz = total(spread, rows, state.centers, unfairness(problem, state)) / problem.n_obs
-    return state._replace(lipschitz=jnp.maximum(lipschitz, jnp.finfo(jnp.float32).tiny))
-
-
-@partial(jax.jit, static_argnames="descent")
-def start_states(descent: Descent, problem: TargetedRows, centers, weights, others):
-    """`start_state` for every run."""
-    return jax.vmap(partial(start_state, descent, problem))(centers, weights, others)
-
-
 def concatenate(parts) -> Outcome:
     """Join batches of runs; traces are padded to the longest."""
     longest = max(part.trace.shape[1] for part in parts)
-    padded = [
-        np.pad(part.trace, ((0, 0), (0, longest - part.trace.shape[1])), constant_values=np.nan) for part in parts
-    ]
+    more = [((0, 0), (0, longest - part.trace.shape[1])) for part in parts]
+    padded = [np.pad(part.trace, wide, constant_values=np.nan) for part, wide in zip(parts, more)]
     state = jax.tree.map(lambda *leaves: np.concatenate(leaves), *jax.device_get([part.state for part in parts]))
     rest = [np.concatenate([getattr(part, name) for part in parts]) for name in ("loss", "n_iter", "status")]
     return Outcome(state, rest[0], np.concatenate(padded), *rest[1:])

@@ -28,7 +28,7 @@ from bayesfair.engines.tables import (
 from bayesfair.estimators.base import PosteriorEstimator, whole_or_not
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import gap
-from bayesfair.models.mixtures import SMOOTHING, Prior, check_prior
+from bayesfair.models.parameters import SMOOTHING, Prior, check_prior
 from bayesfair.models.run import RunSettings, make_run
 from bayesfair.models.sampler import resolve_chain_method
 from bayesfair.models.starts import STARTS

@@ -4,13 +4,13 @@ from bayesfair.gibbs.replicas import ladder
 from bayesfair.models.exchange import ReplicaExchange
 from bayesfair.models.labels import labelled_kernel
 from bayesfair.models.mixtures import (
-    Prior,
     fair_categorical_mixture,
     fair_gaussian_mixture,
     fair_mixed_mixture,
     labelled_mixture,
     smooth_gap,
 )
+from bayesfair.models.parameters import Prior
 
 __all__ = [
     "Prior",

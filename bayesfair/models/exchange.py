@@ -18,10 +18,9 @@ BETA = "_inverse_temperature"  # keyword that passes a replica's inverse tempera
 
 
 class ExchangeState(NamedTuple):
-    """The state of all replicas.
+    """The state of all replicas. `z`, `potential_energy`, `diverging`: of the coldest replica, whose `z` is the draw.
 
-    z: unconstrained sites of the coldest replica, the draw. replicas: states of the inner kernel, hottest first.
-    potential_energy, diverging: of the coldest. swap_rate (pairs,): accepted swaps so far over those tried.
+    `replicas`: states of the inner kernel, hottest first. `swap_rate` (pairs,): accepted swaps so far over those tried.
     """
 
     z: Any
@@ -122,9 +121,8 @@ class ReplicaExchange(MCMCKernel):
 
         key, key_swap = jax.random.split(state.rng_key)
         replicas = jax.vmap(move)(state.replicas, self._betas)
-        order, accepted = exchange(
-            key_swap, jax.vmap(observed_energy(self._inner, args, kwargs))(replicas.z), self._betas
-        )
+        energies = jax.vmap(observed_energy(self._inner, args, kwargs))(replicas.z)
+        order, accepted = exchange(key_swap, energies, self._betas)
         replicas = replicas._replace(z=jax.tree.map(lambda part: part[order], replicas.z))
         replicas = jax.vmap(refresh)(replicas, self._betas)
         rate = state.swap_rate + (accepted - state.swap_rate) / (state.i + 1)
@@ -135,10 +133,7 @@ class ReplicaExchange(MCMCKernel):
 
 
 def observed_energy(kernel, args, kwargs):
-    """The function of unconstrained sites that beta multiplies, for a kernel on a `tempered` model.
-
-    It is exact: the potential is linear in beta.
-    """
+    """What beta multiplies, as a function of unconstrained sites: exact, as a `tempered` potential is linear in beta."""
 
     def energy(z):
         return jax.grad(lambda beta: kernel.get_potential_fn(args, {**kwargs, BETA: beta})(z))(1.0)
@@ -152,8 +147,7 @@ def tempered(model):
 
 
 def _tempered_model(model, *args, **kwargs):
-    beta = kwargs.pop(BETA, 1.0)
-    with Tempering(beta):
+    with Tempering(kwargs.pop(BETA, 1.0)):
         return model(*args, **kwargs)
 
 

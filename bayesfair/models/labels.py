@@ -8,8 +8,9 @@ from numpyro.infer import NUTS
 from numpyro.infer.gibbs import CustomGibbs, Gibbs
 
 from bayesfair.fairness.metrics import gaps_of_shares
-from bayesfair.models.mixtures import Mixture, labelled_mixture
+from bayesfair.models.mixtures import labelled_mixture
 from bayesfair.models.observed import Observed, observe
+from bayesfair.models.parameters import Mixture
 
 
 def labelled_kernel(
@@ -112,7 +113,7 @@ def label_sweep(key, labels, log_joint, group, group_size, penalty) -> Int[Array
 def conditional_law(counts, log_joint, group, group_size, penalty) -> Float[Array, " clusters"]:
     """Log law, up to a constant, of the label of a row of `group` that was removed from `counts` (K, J).
 
-    Delta is a maximum over clusters and joining changes one of them, so the two largest of the others suffice.
+    Delta is a maximum over clusters of which joining changes one: the two largest of the others suffice.
     """
     member = jax.nn.one_hot(group, counts.shape[1])
     without, with_it = (gaps_of_shares(now / group_size, corner=0.0) for now in (counts, counts + member))

@@ -1,78 +1,18 @@
 """Fair mixtures as plain NumPyro model functions, labels marginalised so that NUTS works.
 
-    log p(Theta | X) = log p(Theta) + sum_i log sum_k pi_k f(x_i; theta_k) - lambda N Delta_tau(Theta) + const
-
-Delta_tau is `smooth_gap` of the assignment map psi (FMC, eq. 2). DESIGN section 4.
+log p(Theta | X) = log p(Theta) + sum_i log sum_k pi_k f(x_i; theta_k) - lambda N Delta_tau(Theta) + const
 """
-
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
-from bayesfair._check import check_integer, check_number, message
-from bayesfair.engines.families import Components, Family, pack_factor
 from bayesfair.models.observed import Observed, cluster_gaps, observe
-from bayesfair.models.rows import ColumnScaling, LabelledRow, MixtureRow
-from bayesfair.models.sparse import SparseScores, log_weights, scores_of
-
-SMOOTHING = 0.01  # tau: smaller gaps are smoothed
-
-
-class Prior(NamedTuple):
-    """A weakly informative prior of a mixture, in units of the columns.
-
-    m_j and s_j are the mean and the standard deviation of column j.
-
-    Parameters
-    ----------
-    weight : float above zero or pair of float, default 2.0
-        e0 of the weights, which are Dirichlet(e0, ..., e0). Below 1 the mixture is sparse: take more components than
-        clusters are expected, such as 10 with 0.01. Components that are not needed stay empty, and the number of occupied
-        clusters has a posterior. A pair (shape, rate) is a gamma prior of e0, such as (1, 200); e0 is then a parameter of
-        the posterior, `concentration`.
-    mean : float, default 1.5
-        The mean of component k in column j is N(m_j, (mean s_j)^2).
-    sd : pair of float, default (0.5, 0.7)
-        Standard deviations are LogNormal(log(sd[0] s), sd[1]). s is s_j, or the root of the mean variance if one standard
-        deviation is shared.
-    correlation : float, default 2.0
-        Correlations are LKJ(correlation).
-    level : float, default 1.0
-        The levels of a categorical column in each component are Dirichlet(level, ..., level).
-
-    References
-    ----------
-    Malsiner-Walli, Frühwirth-Schnatter and Grün (2016) and Frühwirth-Schnatter and Malsiner-Walli (2019), for sparse
-    mixtures.
-
-    Examples
-    --------
-    >>> import bayesfair as bf
-    >>> bf.models.Prior(weight=0.01).is_sparse
-    True
-    """
-
-    weight: float | tuple[float, float] = 2.0
-    mean: float = 1.5
-    sd: tuple[float, float] = (0.5, 0.7)
-    correlation: float = 2.0
-    level: float = 1.0
-
-    @property
-    def is_sparse(self):
-        """Whether components may stay empty."""
-        return not np.isscalar(self.weight) or self.weight < 1
-
-    @property
-    def typical_weight(self):
-        """The weight e0, or the mean of its prior."""
-        return float(self.weight) if np.isscalar(self.weight) else self.weight[0] / self.weight[1]
+from bayesfair.models.parameters import SMOOTHING, Mixture, Prior, sample_parameters
+from bayesfair.models.rows import LabelledRow
 
 
 def fair_gaussian_mixture(
@@ -135,10 +75,8 @@ def fair_gaussian_mixture(
     >>> mcmc.get_samples()["means"].shape
     (50, 2, 2)
     """
-    settings = {"covariance_type": covariance_type, "prior": prior, "scaling": scaling}
-    fair_mixed_mixture(
-        X, None, groups, n_components=n_components, fairness_weight=fairness_weight, smoothing=smoothing, **settings
-    )
+    settings = {"covariance_type": covariance_type, "fairness_weight": fairness_weight, "smoothing": smoothing}
+    fair_mixed_mixture(X, None, groups, n_components=n_components, prior=prior, scaling=scaling, **settings)
 
 
 def fair_categorical_mixture(
@@ -367,55 +305,6 @@ def smooth_gap(psi, member, smoothing=SMOOTHING) -> Float[Array, ""]:
     return smoothing * (jax.nn.logsumexp(gaps / smoothing) - jnp.log(psi.shape[1]))
 
 
-def check_prior(prior, inference="nuts"):
-    """Raise a TypeError or ValueError if `prior` is not a `Prior` or None, or its weight does not suit `inference`."""
-    if prior is None:
-        return
-    if not isinstance(prior, Prior):
-        rule, remedy = "be a bayesfair.models.Prior or None", "Its fields are numbers; Prior() is the default."
-        raise TypeError(message("prior", rule, type(prior).__name__, remedy))
-    parts = prior.weight if isinstance(prior.weight, (tuple, list)) else (prior.weight,)
-    if len(parts) > 2:
-        rule, remedy = "have a weight that is a number or a pair (shape, rate)", "0.01 makes a sparse mixture."
-        raise ValueError(message("prior", rule, prior.weight, remedy))
-    for part in parts:
-        check_number("prior.weight", part, remedy="0.01 makes a sparse mixture, 2 is the default.")
-    if prior.is_sparse and inference == "svi":
-        rule, remedy = "have a weight of at least 1 if inference is 'svi'", "Use inference='nuts'."
-        raise ValueError(message("prior", rule, prior.weight, f"A normal guide has no empty components. {remedy}"))
-
-
-class Mixture(NamedTuple):
-    """A mixture without data: hashable; with the shapes of `Observed` it determines its program."""
-
-    family: Family
-    n_components: int
-    prior: Prior = Prior()
-    smoothing: float = SMOOTHING
-
-    def row(self, scaling: ColumnScaling, sites) -> MixtureRow:
-        """The law of a row, given the sites' values."""
-        return MixtureRow(self.components(scaling, sites), scaling, self.family)
-
-    def components(self, scaling: ColumnScaling, sites) -> Components:
-        """The parameters, from the values of sampled sites or of those that follow from them."""
-        if "weight_scores" in sites:
-            log_mixing = log_weights(sites["weight_scores"], self.prior.typical_weight)
-        else:
-            log_mixing = jnp.log(sites["weights"])
-        return assemble(self.family, scaling, log_mixing, sites)
-
-    def weight_sites(self, weights):
-        """The sites for these weights (..., K), with e0 at its typical value."""
-        if not self.prior.is_sparse:
-            return {"weights": weights}
-        typical = self.prior.typical_weight
-        sites = {"weight_scores": scores_of(weights, typical)}
-        if not np.isscalar(self.prior.weight):
-            sites["concentration"] = jnp.full(weights.shape[:-1], typical)
-        return sites
-
-
 def marginal(mixture: Mixture, observed: Observed):
     """The model of `fair_mixed_mixture` for arrays that may be traced."""
     row = mixture.row(observed.scaling, sample_parameters(mixture, observed.scaling))
@@ -440,67 +329,3 @@ def labelled(mixture: Mixture, observed: Observed):
         gap = cluster_gaps(psi, observed.member).max()
         numpyro.deterministic("gap", gap)
         numpyro.factor("fairness", -observed.penalty * gap)
-
-
-def sample_parameters(mixture: Mixture, scaling: ColumnScaling):
-    """Sample the parameter sites from their prior; {name: value}."""
-    family, n_components, prior, _ = mixture
-    check_integer("n_components", n_components)
-    dim = len(scaling.middle)
-    sites = _sample_weights(n_components, prior)
-    if dim:
-        base = dist.Normal(0, prior.mean).expand([n_components, dim]).to_event(2)
-        sites["means_base"] = numpyro.sample("means_base", base)
-        numpyro.deterministic("means", scaling.middle + scaling.spread * sites["means_base"])
-        sites["scales"] = numpyro.sample("scales", _prior_of_scales(family, scaling, n_components, prior))
-    if family.covariance_type == "full" and dim > 1:
-        law = dist.LKJCholesky(dim, prior.correlation).expand([n_components]).to_event(1)
-        sites["correlation_cholesky"] = numpyro.sample("correlation_cholesky", law)
-    for j, n in enumerate(family.n_levels):
-        law = dist.Dirichlet(jnp.full((n_components, n), float(prior.level))).to_event(1)
-        sites[f"levels_{j}"] = numpyro.sample(f"levels_{j}", law)
-    return sites
-
-
-def log_prior(mixture: Mixture, scaling: ColumnScaling, sites) -> Float[Array, ""]:
-    """log p(Theta) of these values of the parameter sites, of which none may be missing; the fairness factor is no prior."""
-    with numpyro.handlers.trace() as named, numpyro.handlers.substitute(data=sites):
-        sample_parameters(mixture, scaling)
-    return sum(site["fn"].log_prob(site["value"]).sum() for site in named.values() if site["type"] == "sample")
-
-
-def _sample_weights(n_components, prior: Prior):
-    """Sample `weights`, or the scores that determine them, and e0 if it has a prior."""
-    if not prior.is_sparse:
-        return {"weights": numpyro.sample("weights", dist.Dirichlet(jnp.full(n_components, float(prior.weight))))}
-    sites, concentration = {}, prior.weight
-    if not np.isscalar(concentration):
-        concentration = sites["concentration"] = numpyro.sample("concentration", dist.Gamma(*concentration))
-    scores = SparseScores(concentration, n_components, prior.typical_weight)
-    sites["weight_scores"] = numpyro.sample("weight_scores", scores)
-    numpyro.deterministic("weights", jnp.exp(log_weights(sites["weight_scores"], prior.typical_weight)))
-    return sites
-
-
-def _prior_of_scales(family, scaling, n_components, prior):
-    median, spread = prior.sd
-    if family.covariance_type == "isotropic":
-        return dist.LogNormal(jnp.log(median * scaling.scale[0]), spread)
-    law = dist.LogNormal(jnp.log(median * scaling.scale), spread)
-    return law.expand([n_components, len(scaling.middle)]).to_event(2)
-
-
-def assemble(family: Family, scaling: ColumnScaling, log_mixing, sites) -> Components:
-    """The unconstrained form of `engines.families`, in units of `scaling.scale`; log_mixing: log pi (K,)."""
-    n_components, dim = len(log_mixing), len(scaling.middle)
-    mean, spread = jnp.zeros((n_components, 0)), jnp.zeros(())
-    if dim:
-        mean = sites["means_base"] * (scaling.spread / scaling.scale)
-        relative = sites["scales"] / (scaling.scale[0] if family.covariance_type == "isotropic" else scaling.scale)
-        spread = 2 * jnp.log(relative)
-        if family.covariance_type == "full":
-            spread = pack_factor(
-                relative[:, :, None] * sites.get("correlation_cholesky", jnp.ones((n_components, 1, 1)))
-            )
-    logits = [jnp.log(sites[f"levels_{j}"]) for j in range(len(family.n_levels))]
-    return Components(log_mixing, mean, spread, jnp.concatenate([jnp.zeros((n_components, 0)), *logits], 1))

@@ -20,8 +20,8 @@ FARTHEST = 1e4  # largest mean of a column, in standard deviations, that float32
 class Observed(NamedTuple):
     """A table, its groups and lambda N, as arrays alone: data of one shape share compiled programs.
 
-    `rows`: continuous columns, then codes of the levels. `table`: the same as densities read them. `member`: the
-    groups' indicators over their sizes, None without fairness. `penalty`: lambda N.
+    `rows`: continuous columns, then codes of the levels. `table`: the same as densities read them. `member`: `membership`,
+    None without fairness. `penalty`: lambda N.
     """
 
     rows: Float[Array, "obs columns"]
@@ -50,10 +50,7 @@ def rows_of(x, codes) -> Float[Array, "obs columns"]:
 
 
 def tables(X, codes=None, n_levels=None):
-    """Continuous columns (N, d), codes (N, c) and the numbers of levels (c,), checked; either table may be None.
-
-    Traced arrays are not checked, and traced codes require `n_levels`.
-    """
+    """Continuous columns (N, d), codes (N, c) and the numbers of levels (c,), checked unless traced; a table may be None."""
     if codes is None:
         x = _numbers(X)
         return x, np.zeros((len(x), 0), np.int32), ()
@@ -126,9 +123,5 @@ def membership(code, n_groups) -> Float[Array, "groups obs"]:
 
 
 def cluster_gaps(psi, member, corner=0.0) -> Float[Array, " clusters"]:
-    """Mean over pairs of groups of the difference of their shares in cluster k.
-
-    FMC, eq. (6) and (14), with the corner of `|x|` rounded to sqrt(x^2 + corner). psi: (clusters, obs); member:
-    `membership` (groups, obs).
-    """
+    """Mean over pairs of groups of the difference of their shares in cluster k: FMC, eq. (6) and (14)."""
     return gaps_of_shares(psi @ member.T, corner)

@@ -8,17 +8,14 @@ import numpyro
 from jaxtyping import Array, Float
 
 from bayesfair._rows import sum_of_terms
-from bayesfair.models.mixtures import Mixture, log_prior, sample_parameters
 from bayesfair.models.observed import Observed, cluster_gaps
+from bayesfair.models.parameters import Mixture, log_prior, sample_parameters
 from bayesfair.models.rows import scaled_table
 
 
 @partial(jax.jit, static_argnums=0)
 def allocate(mixture: Mixture, observed: Observed, member, keys, sites):
-    """Labels (draws, N) drawn from psi, Delta of psi, the pointwise log-likelihood (draws, N) and the log prior (draws,).
-
-    The log prior of a sparse mixture, whose scores are not among the sites, is 0.
-    """
+    """Labels (draws, N) drawn from psi, its Delta, the log-likelihood (draws, N) and log prior (draws,), 0 if sparse."""
 
     def one(part):
         key, sites = part

@@ -17,7 +17,7 @@ from bayesfair.engines.families import Components, EncodedTable, Family, encoded
 class ColumnScaling(NamedTuple):
     """The reference of the priors: middle and standard deviation (d,) of each continuous column.
 
-    The scale (d,) for computing densities is one number for all columns if the covariance is isotropic.
+    `scale` (d,), for computing densities, is one number for all columns if the covariance is isotropic.
     """
 
     middle: Float[Array, " dim"]
@@ -53,10 +53,7 @@ class MixtureRow(dist.Distribution):
         super().__init__(batch_shape=(), event_shape=(n_columns,), validate_args=validate_args)
 
     def prepared_for(self, value, table: EncodedTable):
-        """The same law with `log_joint` of `value` (obs, columns) computed; `table` is its `scaled_table`.
-
-        The density and psi of these rows, and gradients, then share it.
-        """
+        """The same law with `log_joint` of `value` computed from its `scaled_table`: density, psi and gradients share it."""
         row = copy(self)
         row._prepared = value, self.log_joint_of(table)
         return row

@@ -1,5 +1,6 @@
 """A run of a fair mixture: the table, the chains and the draws so far; it predicts and simulates rows."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -13,8 +14,8 @@ from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import gap
 from bayesfair.gibbs.replicas import ladder
 from bayesfair.models.guide import draw_from_guide
-from bayesfair.models.mixtures import Mixture, Prior
 from bayesfair.models.observed import Observed, membership, observe, rows_of
+from bayesfair.models.parameters import Mixture, Prior
 from bayesfair.models.predictive import allocate, mean_psi, prior_sites, replicate_rows
 from bayesfair.models.sampler import LEAPFROG_STEPS, Sampler, advance, constrained, start_states, unconstrained
 from bayesfair.models.starts import sites_of_partition, start_partitions
@@ -100,10 +101,8 @@ class MixtureRun(NamedTuple):
         if self.sampler.kind == "gibbs":
             sites["labels"] = on_device(partitions)
         init = unconstrained(self.sampler, self.observed, sites)
-        return self._replace(states=start_states(self.sampler, self.observed, self._chain_keys(len(kinds)), init))
-
-    def _chain_keys(self, num_chains):
-        return jax.random.split(self.key, num_chains)
+        keys = jax.random.split(self.key, len(kinds))
+        return self._replace(states=start_states(self.sampler, self.observed, keys, init))
 
     def _starts(self, kinds):
         x, k = self.x - self.encoder.middle, self.mixture.n_components
@@ -159,13 +158,8 @@ class MixtureRun(NamedTuple):
 
     @property
     def parameters(self):
-        """{name: (dimensions after chain and draw, array)} of the draws, in the units of the table.
-
-        `scales` has no dimension if the covariance is isotropic.
-        """
-        values = {
-            name: self.draws[name] for name in ("weights", "scales", "correlation_cholesky") if name in self.draws
-        }
+        """{name: (dimensions after chain and draw, array)} of the draws, in the units of the table."""
+        values = {name: self.draws[name] for name in DIMENSIONS if name in self.draws}
         if "means_base" in self.draws:
             middle, spread = self._places()
             values["means"] = middle + spread * self.draws["means_base"]
@@ -213,9 +207,8 @@ class MixtureRun(NamedTuple):
 
     def with_state(self, arrays, num_chains):
         """The run with the chains' states from `state`."""
-        like = jax.eval_shape(
-            lambda keys: start_states(self.sampler, self.observed, keys), self._chain_keys(num_chains)
-        )
+        start = partial(start_states, self.sampler, self.observed)
+        like = jax.eval_shape(start, jax.random.split(self.key, num_chains))
         leaves = [on_device(arrays[f"leaf_{at}"]) for at in range(len(arrays))]
         return self._replace(states=jax.tree.unflatten(jax.tree.structure(like), leaves))
 
@@ -223,13 +216,10 @@ class MixtureRun(NamedTuple):
 def make_run(x, codes, groups, encoder, seed, settings: RunSettings) -> MixtureRun:
     """The run for a checked table, x (N, d) float64 and `codes` (N, c), before any chain."""
     fairness_weight = float(settings.fairness_weight) if len(groups.names) > 1 else 0.0
-    table = (
-        x - encoder.middle if x.shape[1] else None,
-        codes if codes.shape[1] else None,
-        groups if fairness_weight > 0 else None,
-    )
+    X, levels = x - encoder.middle if x.shape[1] else None, codes if codes.shape[1] else None
     wanted = {"covariance_type": settings.covariance_type, "fairness_weight": fairness_weight}
-    observed, family = observe(*table, n_levels=encoder.n_levels or None, **wanted)
+    known = groups if fairness_weight > 0 else None
+    observed, family = observe(X, levels, known, n_levels=encoder.n_levels or None, **wanted)
     sampler = settings.sampler(family, len(x))
     sampler.kernel(observed)  # checks inverse temperatures before any computation
     return MixtureRun(x, codes, groups, encoder, sampler, observed, seed)

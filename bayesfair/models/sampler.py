@@ -1,7 +1,4 @@
-"""Programs that sample a mixture, compiled once per `Sampler` and shapes: data and states are their arguments.
-
-Chains advance in chunks, in threads or vectorised, and Ctrl-C loses no finished chunk.
-"""
+"""Programs that sample a mixture, in chunks of iterations, compiled once per `Sampler` and shapes of data and states."""
 
 import os
 import warnings
@@ -21,8 +18,9 @@ from bayesfair._check import Interrupted, tell
 from bayesfair._progress import progress
 from bayesfair.models.exchange import ReplicaExchange
 from bayesfair.models.labels import sweeping_kernel
-from bayesfair.models.mixtures import Mixture, labelled, marginal
+from bayesfair.models.mixtures import labelled, marginal
 from bayesfair.models.observed import Observed
+from bayesfair.models.parameters import Mixture
 from bayesfair.models.transfers import Transfers
 
 CHUNK = 50  # iterations per program call
@@ -78,10 +76,9 @@ def start_states(sampler: Sampler, observed: Observed, keys, init_params=None):
 
 @partial(jax.jit, static_argnums=(0, 1))
 def iterate(sampler: Sampler, vectorized, observed: Observed, state, length):
-    """Run `length` iterations, at most CHUNK; one program serves all lengths.
+    """Run `length` iterations, at most CHUNK, so that one program serves all lengths.
 
-    Returns the state (of all chains if `vectorized`) and the values kept of each iteration, (CHUNK, ...); the first
-    `length` count.
+    Returns the state (of all chains if `vectorized`) and what is kept (CHUNK, ...), of which the first `length` count.
     """
     kernel, figures = sampler.ready_kernel(observed), FIGURES[sampler.kind]
 
@@ -123,10 +120,10 @@ def log_densities(sampler: Sampler, observed: Observed, sites) -> Float[Array, "
 
 
 def resolve_chain_method(method):
-    """The way to run chains.
+    """The way to run chains; "auto" is "parallel" on CPUs and "vectorized" elsewhere.
 
-    "parallel": a thread per chain up to the number of cores, without virtual devices. "vectorized": one vmap, whose
-    chains wait for the longest trajectory among them; best on an accelerator. "sequential". "auto": parallel on CPUs.
+    "parallel": a thread per chain up to the number of cores. "vectorized": one vmap, in which all wait for the longest
+    trajectory.
     """
     if method == "auto":
         return "parallel" if jax.default_backend() == "cpu" else "vectorized"
@@ -134,10 +131,9 @@ def resolve_chain_method(method):
 
 
 def advance(sampler, observed, states, num_steps, method, progress_bar=False, *, keep=True):
-    """Run `num_steps` more iterations of all chains: (states, kept values (chains, draws, ...) as NumPy arrays, or None).
+    """Run `num_steps` more iterations of all chains: (states, kept values (chains, draws, ...) or None).
 
-    With `keep` they are draws: Ctrl-C stops after the last chunk that all chains finished and returns what there is.
-    Without `keep` they are warm-up.
+    With `keep` they are draws: Ctrl-C returns the chunks that all chains have finished. Without it they are warm-up.
     """
     states, kept = unstack(states), []
     with progress(num_steps, "draws" if keep else "warm-up", progress_bar) as bar:

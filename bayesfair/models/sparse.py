@@ -15,10 +15,9 @@ HALVINGS = 60
 class SparseScores(dist.Distribution):
     """Scores y (K,) such that the weights softmax(x(y)) ~ Dirichlet(e0, ..., e0) for any e0 > 0.
 
-    Above DEEP, where a component matters, x is y. Below, x falls faster, so that the exponential tail of log pi_k,
-    whose scale is 1 / e0 (a hundred nats and more), has scale 1 in y: x = y - c softplus(DEEP - y), with c = 1 / e0 - 1
-    at a typical e0. log sum_k e^x_k ~ N(0, SUM_SD^2), independent of the weights: log p(x) = sum_k e0 log pi_k + log
-    N(...) + const.
+    Above DEEP, where a component matters, x is y. Below, x = y - c softplus(DEEP - y) falls faster, with c = 1 / e0 - 1 at
+    a `typical` e0: the exponential tail of log pi_k, of scale 1 / e0, has scale 1 in y. log sum_k e^x_k ~ N(0, SUM_SD^2),
+    independent of the weights: log p(x) = sum_k e0 log pi_k + log N(...) + const.
     """
 
     arg_constraints = {"concentration": constraints.positive}  # noqa: RUF012
@@ -27,7 +26,6 @@ class SparseScores(dist.Distribution):
     pytree_aux_fields = ("n_components", "typical")
 
     def __init__(self, concentration, n_components, typical, *, validate_args=None):
-        """concentration: e0, which may be traced; typical: a number near it, which sets the stretch."""
         self.concentration, self.n_components, self.typical = concentration, n_components, typical
         super().__init__(batch_shape=(), event_shape=(n_components,), validate_args=validate_args)
 

@@ -18,8 +18,7 @@ STARTS = "fair", "k-means", "random", "unfair", "fairer"
 def start_partitions(x, codes, n_levels, groups, n_components, kinds, seed):
     """Labels (chains, N), one partition for each of `kinds` out of STARTS.
 
-    "fair" and "fairer": `FairMixture` with a largest gap of 0.01 and 0.05. "unfair": `FairMixture` without fairness.
-    "k-means". "random": nearest of K random rows. Without groups the fair kinds are unfair.
+    "fair", "fairer" (within GAPS) and "unfair": by `FairMixture`. "random": nearest of K random rows.
     """
     spread = np.where(x.std(0) > 0, x.std(0), 1.0)
     points = np.hstack([(x - x.mean(0)) / spread, indicators(codes, n_levels)])  # on one scale, for distances
@@ -41,14 +40,8 @@ def _partition(kind, x, codes, points, groups, n_components, rng):
     if groups is None or len(groups.names) == 1:
         fairness, groups = {"fairness_weight": 0.0}, None
     categorical = np.arange(x.shape[1] + codes.shape[1]) >= x.shape[1]
-    engine = FairMixture(
-        n_components,
-        categorical_features=categorical,
-        n_init=N_INIT,
-        covariance_type="diag",
-        random_state=seed,
-        **fairness,
-    )
+    settings = {"categorical_features": categorical, "n_init": N_INIT, "covariance_type": "diag", **fairness}
+    engine = FairMixture(n_components, random_state=seed, **settings)
     with warnings.catch_warnings():  # a start may be unconverged or less fair than asked
         warnings.simplefilter("ignore")
         return engine.fit(np.hstack([x, codes]), sensitive_features=groups).labels_

@@ -6,8 +6,8 @@ import numpyro
 from numpyro.infer.util import unconstrain_fn
 
 from bayesfair.models.exchange import BETA, observed_energy, tempered
-from bayesfair.models.mixtures import Mixture, sample_parameters
 from bayesfair.models.observed import Observed
+from bayesfair.models.parameters import Mixture, sample_parameters
 from bayesfair.models.sparse import draw_two_sided, stretched, two_sided_law, unstretched
 
 NEAR = 0.5  # standard deviation of a mean proposed near a row or near the other component's mean
@@ -17,19 +17,15 @@ SHARES = 1.5  # scale of the logistic law of two occupied components' log odds
 class Transfers:
     """HMC or NUTS on a sparse mixture; before each trajectory, K transfers between components are tried.
 
-    For two random components k and l with S = e^x_k + e^x_l: divide S again between them, with share r for k, and give
-    k new parameters; all others stay. log(r / (1 - r)) is drawn from `two_sided_law`. The mean is drawn near that of l,
-    near a row, or from the prior; k's other parameters from the prior. The acceptance ratio is that of Metropolis and
-    Hastings:
+    For two random components k and l, S = e^x_k + e^x_l is divided again, with share r for k; log(r / (1 - r)) is drawn from
+    `two_sided_law`. k gets new parameters: a mean near that of l, near a row, or from the prior, all others from the prior.
+    The acceptance ratio is that of Metropolis and Hastings:
 
         L' / L  (r' (1 - r') / (r (1 - r)))^e0  N(m') / N(m)  q(r) q(m) / (q(r') q(m')) ,
 
-    with L all that is observed and N the prior of means: draws from the prior cancel, and (x_k, x_l) -> (log S, log
-    odds) has Jacobian 1. A component is born if r rises from nearly 0, its weight taken from l, and dies if its weight
-    goes to l.
-
-    inner: a kernel of the model whose sites are those of `sample_parameters(mixture, observed.scaling)`; it provides
-    everything except `sample`.
+    with L all that is observed and N the prior of means; (x_k, x_l) -> (log S, log odds) has Jacobian 1. A component is
+    born if r rises from nearly 0, and dies if its weight goes to l. `inner`: a kernel of a model whose sites are those of
+    `sample_parameters`.
     """
 
     def __init__(self, inner, mixture: Mixture, observed: Observed):

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import jax
 import numpy as np
 
-from bayesfair.engines import fmc, tilted_kmeans, variational
+from bayesfair.engines import fmc, tkm, variational
 from bayesfair.engines.affinities import nearest_neighbors
 from bayesfair.engines.base import Data
 from bayesfair.engines.families import Components
@@ -71,5 +71,5 @@ def tilted(Z, tilt, learning_rate=0.05, weight=None, n_blocks=1):
     """The problem of `TiltedKMeans`."""
     weight = np.ones(len(Z)) if weight is None else weight
     parts = (np.asarray(part, np.float32) for part in (Z, np.square(Z).sum(1), weight))
-    rows = rows_of(tilted_kmeans.WeightedRows(*parts), n_blocks)
-    return tilted_kmeans.TiltedRows(rows, *map(np.float32, (np.sum(weight), tilt, learning_rate)))
+    rows = rows_of(tkm.WeightedRows(*parts), n_blocks)
+    return tkm.TiltedRows(rows, *map(np.float32, (np.sum(weight), tilt, learning_rate)))

@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 import bayesfair as bf
 from bayesfair._arrays import aligned_empty
 from bayesfair._rows import Rows
-from bayesfair.engines import fair_mixture, fmc, optimize, row_split, tilted_kmeans, variational
+from bayesfair.engines import fair_mixture, fmc, optimize, row_split, tkm, variational
 from bayesfair.engines.families import Family
 from bayesfair.engines.fmc import Ascent, Rule, penalty_of_shares, shares_of, standing_of
 from bayesfair.engines.row_split import free
@@ -215,11 +215,11 @@ def blocked(problem, values):
 
 def test_tilted_moments_are_those_of_every_cluster_by_itself(several, monkeypatch):
     """Packs that a cluster does not fill, and several parts of packs."""
-    monkeypatch.setattr(tilted_kmeans, "MEMBERS", 16)
-    monkeypatch.setattr(tilted_kmeans, "PACKS", 8)
+    monkeypatch.setattr(tkm, "MEMBERS", 16)
+    monkeypatch.setattr(tkm, "PACKS", 8)
     problem, X, weights, centers, labels = several
     rows = problem.rows.beside((problem.rows.parts.weight, blocked(problem, labels)))
-    mass, first, second = jax.jit(lambda *given: tilted_kmeans.total(tilted_kmeans.moments, *given))(rows, centers)
+    mass, first, second = jax.jit(lambda *given: tkm.total(tkm.moments, *given))(rows, centers)
     for k in range(K + 1):
         own = labels == k
         offset, weight, scale = X[own] - centers[k], weights[own], max(weights[own].sum(), 1.0)
@@ -239,9 +239,9 @@ def test_tilted_losses_and_their_slopes_are_the_definition(several, tilt):
     outside = np.array([np.log(weight[own != k].sum()) for k in range(K + 1)])
     exponents = [np.log(weight[own == k]) + tilt * distance[own == k] for k in range(K + 1)]
     held = np.array([np.logaddexp(out, logsumexp(inside)) for out, inside in zip(outside, exponents)])
-    losses = jax.jit(tilted_kmeans.cluster_losses)(problem, centers, labels)
+    losses = jax.jit(tkm.cluster_losses)(problem, centers, labels)
     np.testing.assert_allclose(losses, (held - np.log(weight.sum())) / tilt, rtol=1e-4, atol=1e-6)
-    slopes = in_order(jax.jit(tilted_kmeans.tilted_weights)(problem, centers, labels), len(X))
+    slopes = in_order(jax.jit(tkm.tilted_weights)(problem, centers, labels), len(X))
     for k in range(K):
         np.testing.assert_allclose(slopes[own == k], np.exp(exponents[k] - held[k]), rtol=1e-3, atol=1e-7)
 
@@ -264,10 +264,10 @@ def test_iterations_of_many_rows_hold_little_of_each():
     descent = variational.Descent("kmeans")
     start = jax.eval_shape(lambda *given: variational.start_states(descent, *given), soft, *starts)
     assert temporary(descent, soft, start) / n_obs < 80
-    problem = tilted_kmeans.TiltedRows(Rows(tilted_kmeans.WeightedRows(x, weight, weight)), *[number] * 3)
+    problem = tkm.TiltedRows(Rows(tkm.WeightedRows(x, weight, weight)), *[number] * 3)
     labels = struct((1, n_blocks, size), np.int32)
-    state = tilted_kmeans.Partition(struct((1, k, dim), np.float32), labels, struct((1, 2), np.uint32))
-    assert temporary(tilted_kmeans.newton, problem, state) / n_obs < 48
+    state = tkm.Partition(struct((1, k, dim), np.float32), labels, struct((1, 2), np.uint32))
+    assert temporary(tkm.newton, problem, state) / n_obs < 48
 
 
 def temporary(step, problem, states):

@@ -8,8 +8,9 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesfair._compilations import compilations
-from bayesfair.engines.base import kmeans_centers, relocate_empty
+from bayesfair.engines.base import kmeans_centers
 from bayesfair.engines.optimize import CHUNK, Outcome, converged_or_warn, minimize
+from bayesfair.engines.variational import relocate_empty
 
 
 class Problem(NamedTuple):
@@ -112,7 +113,7 @@ def test_the_best_run_is_the_one_of_least_finite_loss():
 
 def test_empty_clusters_take_the_rows_that_suit_their_own_least():
     cost = np.array([[0.0, 5, 5], [0.0, 5, 5], [3.0, 5, 5], [9.0, 1, 9]])
-    labels = relocate_empty(np.array([0, 0, 0, 1]), cost)
+    labels = relocate_empty(np.array([0, 0, 0, 1]), cost, [2])
     np.testing.assert_array_equal(labels, [0, 0, 2, 1])
 
 

@@ -10,7 +10,7 @@ from engines.rows_of import fair, links_of_neighbours, mixture_at, random_compon
 from sklearn.cluster import KMeans
 
 import bayesfair as bf
-from bayesfair.engines import big_learn, variational
+from bayesfair.engines import big_learn, variational, vfc
 from bayesfair.engines.families import Family
 from bayesfair.engines.fmc import Ascent, Rule
 from bayesfair.engines.gaussians import Gaussians, in_blocks
@@ -61,7 +61,7 @@ def test_variational(objective):
         code, target = encode_groups(GROUP[rows]).code, np.array([0.4, 0.6])
         problem = targeted(X[rows], code, target, objective, weight / weight.mean())
         descent = variational.Descent(objective)
-        state = jax.jit(variational.start_state, static_argnums=0)(descent, problem, CENTERS, 5.0, variational.START)
+        state = jax.jit(vfc.start_state, static_argnums=0)(descent, problem, CENTERS, 5.0, variational.START)
         step = jax.jit(descent)
         for _ in range(5):
             state, loss, _ = step(problem, state)

@@ -10,8 +10,9 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesfair._arrays import stack
-from bayesfair.engines import tilted_kmeans
-from bayesfair.engines.tilted_kmeans import Partition, TiltedKMeans
+from bayesfair.engines import tilted_kmeans, tkm
+from bayesfair.engines.tilted_kmeans import TiltedKMeans
+from bayesfair.engines.tkm import Partition
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +27,8 @@ def definition(X, centers, labels, tilt):
     return sum(np.log(np.exp(tilt * d * (labels == k)).sum() / len(X)) / tilt for k in range(len(centers)))
 
 
-losses, assign, nearest = map(jax.jit, (tilted_kmeans.cluster_losses, tilted_kmeans.assign, tilted_kmeans.nearest))
-newton, newton_step = map(jax.jit, (tilted_kmeans.newton, tilted_kmeans.newton_step))
+losses, assign, nearest = map(jax.jit, (tkm.cluster_losses, tkm.assign, tkm.nearest))
+newton, newton_step = map(jax.jit, (tkm.newton, tkm.newton_step))
 
 
 def loss_of(problem, centers, labels):
@@ -91,7 +92,7 @@ def test_newton_step_solves_with_the_derivatives_of_the_objective(X):
     @jax.jit
     def derivatives(k):
         def loss(center):
-            return tilted_kmeans.cluster_losses(problem, centers.at[k].set(center), labels)[k]
+            return tkm.cluster_losses(problem, centers.at[k].set(center), labels)[k]
 
         return jax.grad(loss)(centers[k]), jax.hessian(loss)(centers[k])
 
@@ -123,9 +124,9 @@ def bounds_worked_out(problem, states, assign):
         jax.debug.callback(lambda: calls.append(1))
         return bounded_labels(problem, state)
 
-    bounded_labels = tilted_kmeans.bounded_labels
+    bounded_labels = tkm.bounded_labels
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tilted_kmeans, "bounded_labels", counted)
+        patch.setattr(tkm, "bounded_labels", counted)
         jax.block_until_ready(jax.jit(jax.vmap(assign, (None, 0)))(problem, states))
         jax.effects_barrier()
     return len(calls)
@@ -146,16 +147,16 @@ def test_the_rare_branch_is_paid_for_only_where_a_run_needs_it():
     """lax.cond under vmap works out both branches for every run: the planted form is caught."""
 
     def by_cond(problem, state):
-        nearest = tilted_kmeans.nearest(problem, state.centers)
-        now = tilted_kmeans.cluster_losses(problem, state.centers, state.labels).sum()
-        lower = tilted_kmeans.cluster_losses(problem, state.centers, nearest).sum() <= now
-        return jax.lax.cond(lower, lambda: nearest, lambda: tilted_kmeans.bounded_labels(problem, state))
+        nearest = tkm.nearest(problem, state.centers)
+        now = tkm.cluster_losses(problem, state.centers, state.labels).sum()
+        lower = tkm.cluster_losses(problem, state.centers, nearest).sum() <= now
+        return jax.lax.cond(lower, lambda: nearest, lambda: tkm.bounded_labels(problem, state))
 
     problem, lowered, raised = where_the_nearest_centre_raises_the_objective(1)
-    assert bounds_worked_out(problem, stack([lowered, lowered]), tilted_kmeans.assign) == 0
+    assert bounds_worked_out(problem, stack([lowered, lowered]), tkm.assign) == 0
     assert bounds_worked_out(problem, stack([lowered, lowered]), by_cond) > 0
-    assert bounds_worked_out(problem, stack([lowered, raised]), tilted_kmeans.assign) > 0
-    batch = np.asarray(jax.jit(jax.vmap(tilted_kmeans.assign, (None, 0)))(problem, stack([lowered, raised])))
+    assert bounds_worked_out(problem, stack([lowered, raised]), tkm.assign) > 0
+    batch = np.asarray(jax.jit(jax.vmap(tkm.assign, (None, 0)))(problem, stack([lowered, raised])))
     np.testing.assert_array_equal(batch[0], jax.jit(by_cond)(problem, lowered))
     np.testing.assert_array_equal(batch[1], jax.jit(by_cond)(problem, raised))
 
@@ -173,7 +174,7 @@ def test_an_iteration_of_sgd_is_so_many_steps():
     """(13) from 0 towards rows that are all at 1: what is left is multiplied by 1 - 2 learning_rate."""
     problem = tilted(np.ones((30, 1)), 0.0, learning_rate=0.05)
     for n_epochs in (1, 4):
-        moved, _ = jax.jit(tilted_kmeans.GradientDescent(10, n_epochs))(problem, start_at(problem, [[0.0]]))
+        moved, _ = jax.jit(tkm.GradientDescent(10, n_epochs))(problem, start_at(problem, [[0.0]]))
         np.testing.assert_allclose(1 - moved.centers, 0.9**n_epochs, rtol=1e-5)
 
 
@@ -233,19 +234,17 @@ def test_conjugate_gradients_take_newtons_step(monkeypatch):
     rng = np.random.default_rng(0)
     problem = problem_of(rng.normal(size=(300, 20)) * np.linspace(1.5, 0.1, 20), 0.2)
     centers = problem.rows.parts.x[0, :, :3].T
-    labels = tilted_kmeans.nearest(problem, centers)
-    direct = tilted_kmeans.newton_step(problem, centers, labels)
-    monkeypatch.setattr(tilted_kmeans, "DIRECT", 0)
-    np.testing.assert_allclose(
-        tilted_kmeans.newton_step(problem, centers, labels), direct, atol=2e-3 * abs(direct).max()
-    )
+    labels = tkm.nearest(problem, centers)
+    direct = tkm.newton_step(problem, centers, labels)
+    monkeypatch.setattr(tkm, "DIRECT", 0)
+    np.testing.assert_allclose(tkm.newton_step(problem, centers, labels), direct, atol=2e-3 * abs(direct).max())
 
 
 def test_no_matrix_of_the_columns_is_made_where_there_are_many():
     for dim in (20, 200):
         problem = problem_of(np.random.default_rng(0).normal(size=(300, dim)), 0.1)
         given = problem, problem.rows.parts.x[0, :, :4].T, jnp.zeros((1, 300), int)
-        assert (f"{dim},{dim}" in str(jax.make_jaxpr(tilted_kmeans.newton_step)(*given))) == (dim == 20)
+        assert (f"{dim},{dim}" in str(jax.make_jaxpr(tkm.newton_step)(*given))) == (dim == 20)
 
 
 @pytest.mark.slow

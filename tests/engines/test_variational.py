@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 import bayesfair as bf
-from bayesfair.engines import Data, row_split, variational
+from bayesfair.engines import Data, row_split, variational, vfc
 from bayesfair.engines.optimize import Outcome
 from bayesfair.engines.row_split import RowSplit
 from bayesfair.engines.tables import Columns
@@ -71,7 +71,7 @@ def gradient_of(descent, problem, state):
     """obs * dE/dS (clusters, obs), the fairness term included."""
     rows = jax.tree.map(lambda part: part[0], problem.rows.parts)
     kept = state.potential[0] if descent.objective == "ncut" else ()
-    unfair = variational.unfairness(problem, state) @ problem.member(rows.code)
+    unfair = vfc.unfairness(problem, state) @ problem.member(rows.code)
     return descent.potential(rows, kept, state.centers) + unfair
 
 
@@ -186,7 +186,7 @@ def test_runs_converge_only_where_their_gradient_says_so(data, monkeypatch):
     class Restless(Descent):
         """Has a program of its own, as the constant is compiled into the loop."""
 
-    monkeypatch.setattr(variational, "AT_REST", np.inf)
+    monkeypatch.setattr(vfc, "AT_REST", np.inf)
     monkeypatch.setattr(variational, "Descent", Restless)
     runs = [run_at(data, 3, weight) for weight in (1e3, 1e6, 1e9)]
     assert any(run.status == Outcome.CONVERGED and gap > 0.02 for run, gap in runs)
@@ -205,7 +205,7 @@ def test_the_penalty_is_exact_near_its_target_and_never_negative():
         masses = 100 * (target + size * rng.random((3, 4)))
         share = masses / masses.sum(1, keepdims=True)
         exact = (target[:3] * np.log(target[:3] / share[:, :3])).sum()
-        ours = jax.jit(variational.fairness_penalty)(np.float32(masses), np.float32(target))
+        ours = jax.jit(vfc.fairness_penalty)(np.float32(masses), np.float32(target))
         assert ours >= 0
         np.testing.assert_allclose(ours, exact, rtol=5e-3, atol=1e-9)
 

@@ -13,7 +13,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import bayesfair as bf
-from bayesfair.models import mixtures, observed
+from bayesfair.models import mixtures, observed, parameters
 from bayesfair.models.rows import MixtureRow, column_scaling, scaled_table
 
 RNG = np.random.default_rng(0)
@@ -82,7 +82,7 @@ def test_pointwise_log_likelihood_is_that_of_scipy(kind):
 def test_the_log_prior_is_that_of_scipy():
     values = {name: np.asarray(value, np.float32) for name, value in sites_of("diag").items()}
     scaling, mixture = column_scaling(X, "diag"), mixtures.Mixture(observed.family_of("diag", ()), 3)
-    ours = jax.jit(partial(mixtures.log_prior, mixture))(scaling, values)
+    ours = jax.jit(partial(parameters.log_prior, mixture))(scaling, values)
     expected = stats.dirichlet([2.0] * 3).logpdf(WEIGHTS) + stats.norm(0, 1.5).logpdf(BASE).sum()
     expected += stats.lognorm(0.7, scale=0.5 * X.std(0)).logpdf(SCALES).sum()
     np.testing.assert_allclose(ours, expected, rtol=1e-4)
@@ -92,7 +92,7 @@ def test_rows_prepared_for_a_table_are_the_same_law():
     family = observed.family_of("full", ())
     values = {name: np.asarray(value, np.float32) for name, value in sites_of("full").items()}
     scaling, table = column_scaling(X, "full"), observed.rows_of(X, np.zeros((40, 0)))
-    components = jax.jit(partial(mixtures.assemble, family))(scaling, np.log(values["weights"]), values)
+    components = jax.jit(partial(parameters.assemble, family))(scaling, np.log(values["weights"]), values)
 
     @jax.jit
     def densities():
@@ -162,7 +162,7 @@ def test_drawn_rows_have_the_law_of_their_density(kind):
 
     @jax.jit
     def drawn(values):
-        components = mixtures.assemble(family, scaling, jnp.log(values["weights"]), values)
+        components = parameters.assemble(family, scaling, jnp.log(values["weights"]), values)
         return MixtureRow(components, scaling, family).sample(jax.random.key(0), (20_000,))
 
     rows = np.asarray(drawn(values))

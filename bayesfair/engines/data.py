@@ -1,0 +1,185 @@
+"""What a fit is given: checked columns, groups, weights and a seed, split over processes."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesfair._arrays import cell_masses, code_masses, distinct_places
+from bayesfair.engines.affinities import Nodes
+from bayesfair.engines.row_split import UNSPLIT, RowSplit
+from bayesfair.engines.samples import distinct_rows
+from bayesfair.engines.tables import Columns
+from bayesfair.fairness.groups import Groups
+
+
+class Data(NamedTuple):
+    """What a fit is given: checked columns, groups, weights and a seed.
+
+    Attributes
+    ----------
+    columns : Columns or Nodes
+        The checked columns of the table, or the nodes of a graph.
+    groups : Groups
+        The groups of the rows.
+    given_weight : numpy.ndarray of shape (n_obs,) or None
+        Weights of the rows, all above zero. None where all are 1.
+    seed : int
+        Drives everything random in the fit.
+    split : RowSplit
+        How the rows of all processes are split.
+    dealing : RowSplit or None
+        Processes that have the same rows and share what is tried on them. None where they do not.
+    own : slice
+        Which of the rows belong to this process.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> bf.engines.Data._fields[:4]
+    ('columns', 'groups', 'given_weight', 'seed')
+    """
+
+    columns: Columns | Nodes
+    groups: Groups
+    given_weight: np.ndarray | None
+    seed: int
+    split: RowSplit = UNSPLIT
+    dealing: RowSplit | None = None
+    own: slice = slice(None)  # the part that this process holds
+
+    @property
+    def X(self):
+        """The continuous columns of shape (n_obs, n_features), float32 or float64 as they came in."""
+        return self.columns.continuous
+
+    @property
+    def weight(self):
+        """Weights of the rows, of shape (n_obs,). Newly made if all are 1: for many rows use `weight_of`."""
+        return self.weight_of(slice(None))
+
+    def weight_of(self, rows):
+        """Weights of some of the rows.
+
+        Parameters
+        ----------
+        rows : slice or array of int
+            Which rows.
+
+        Returns
+        -------
+        numpy.ndarray
+        """
+        if self.given_weight is None:
+            return np.array(np.broadcast_to(1.0, len(self.groups.code))[rows])
+        return self.given_weight[rows]
+
+    def taken(self, rows):
+        """Some of the rows. Every process gets all of them.
+
+        Parameters
+        ----------
+        rows : array of int
+            Their numbers in the table that is split over processes.
+
+        Returns
+        -------
+        Data
+        """
+        split, weight = self.split, None
+        if any(split.everybody(self.given_weight is not None)):
+            weight = split.take(self.weight, rows)
+        groups = split.groups._replace(code=split.groups.code[rows])
+        alike = RowSplit(None, (len(rows),), groups)
+        return Data(self.columns.take(rows, split), groups, weight, self.seed, alike, self.dealing or split)
+
+    def with_distinct(self, rows, n_parts, argument, points):
+        """Add rows until enough of them differ.
+
+        Parameters
+        ----------
+        rows : array of int
+            Row numbers, as in `taken`.
+        n_parts : int
+            How many rows must differ.
+        argument : str
+            The argument that asks for so many parts, for the error.
+        points : callable
+            `points(columns)` gives the numbers that tell rows apart.
+
+        Returns
+        -------
+        numpy.ndarray of int
+            The rows, joined by others if needed.
+
+        Raises
+        ------
+        ValueError
+            If fewer rows of the table differ.
+        """
+        known = distinct_places(lambda part: points(self.columns.take(rows[part], self.split)), n_parts)
+        if len(known) == n_parts:
+            return rows
+        further = distinct_rows(lambda own: points(self.columns.take(own)), n_parts, argument, self.split)
+        return np.union1d(rows, further)
+
+    def dealt(self, of, tasks) -> list:
+        """Run tasks on these rows. Processes that have the same rows share the tasks.
+
+        Parameters
+        ----------
+        of : callable
+            What to run on every task.
+        tasks : sequence
+            The tasks.
+
+        Returns
+        -------
+        list
+            One result for each task.
+        """
+        return (self.dealing or UNSPLIT).dealt(of, tasks)
+
+    def gathered(self):
+        """The data with the rows of all processes, so that each process fits all.
+
+        Returns
+        -------
+        Data
+        """
+        first = self.split.first
+        own = slice(first, first + len(self.groups.code))
+        return self.taken(np.arange(self.split.n_obs))._replace(dealing=None, own=own)
+
+    @property
+    def total_weight(self):
+        """Sum of the weights of the rows of all processes."""
+        own = len(self.groups.code) if self.given_weight is None else self.given_weight.sum()
+        return float(sum(self.split.everybody(own)))
+
+    @property
+    def group_masses(self):
+        """Weight of every group in the rows of all processes, of shape (n_groups,)."""
+        return sum(self.split.everybody(code_masses(self.groups.code, len(self.groups.names), self.given_weight)))
+
+    def masses_in(self, labels, n_clusters):
+        """Weight of every group in hard clusters, in the rows of all processes.
+
+        Parameters
+        ----------
+        labels : numpy.ndarray of shape (n_obs,)
+            The cluster of every row of this process.
+        n_clusters : int
+            Number of clusters.
+
+        Returns
+        -------
+        numpy.ndarray of shape (n_clusters, n_groups)
+        """
+        shape = n_clusters, len(self.groups.names)
+        return sum(self.split.everybody(cell_masses(labels, self.groups.code, shape, self.given_weight)))
+
+    @property
+    def relative_weight(self):
+        """Weights whose mean over all rows is 1, for losses per row."""
+        scale = self.split.n_obs / self.total_weight
+        return self.weight if scale == 1 else self.weight * scale

@@ -1,0 +1,287 @@
+"""Tilted k-means, TKM: individually fair centres through exponential tilting.
+
+Minimises sum_k (1/t) log((1/N) sum_i exp(t delta_ik ||x_i - c_k||^2)). Points outside cluster k count as exp(0) = 1. The
+limit t -> 0 is SSE / N; t -> infinity gives the sum of the clusters' squared radii (up to log N / t). The variant that
+divides by the cluster's own size tends to the sum of within-cluster *means* and is not used here.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.ops import segment_max, segment_sum
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from bayesfair._arrays import inner_sum
+from bayesfair._rows import Rows, each, farthest, largest, sum_of_terms, total
+from bayesfair.engines.families import squared_distances
+
+SAFE_EXPONENT = 30.0  # its exponential, summed over millions of rows, is far from float32's limit
+HALVINGS = 6
+MEMBERS, PACKS = 64, 64  # rows of one cluster per product of moments; products at a time
+DIRECT = 64  # columns up to which Newton's systems are solved as matrices
+CG_STEPS, CG_TOLERANCE = 50, 1e-4
+
+
+class WeightedRows(NamedTuple):
+    """A block of centred rows, their squared norms, and weights of mean 1 over the table, 0 for padding."""
+
+    x: Float[Array, "dim rows"]
+    square: Float[Array, " rows"]
+    weight: Float[Array, " rows"]
+
+    def distances(self, centers) -> Float[Array, "clusters rows"]:
+        """||x_i - c_k||^2."""
+        return squared_distances(centers, self.x.T, self.square)
+
+
+class TiltedRows(NamedTuple):
+    """Rows, their total weight, the tilt in their units, and the step length of the paper's solver."""
+
+    rows: Rows
+    mass: Float[Array, ""]
+    tilt: Float[Array, ""]
+    learning_rate: Float[Array, ""]
+
+
+class Partition(NamedTuple):
+    """Centres and the labels under which the objective is computed."""
+
+    centers: Float[Array, "clusters dim"]
+    labels: Int[Array, "blocks rows"]
+    key: PRNGKeyArray
+
+
+def nearest(problem: TiltedRows, centers) -> Int[Array, "blocks rows"]:
+    """Labels of the nearest centres."""
+    return each(lambda block, centers: block.distances(centers).argmin(0), problem.rows, centers)
+
+
+def offsets(x, label, centers) -> Float[Array, "dim rows"]:
+    """Offsets of the rows from their clusters' centres."""
+    return x - centers.T[:, label]
+
+
+def with_own(problem: TiltedRows, centers, labels) -> Rows:
+    """The rows with their squared distances to their clusters' centres, and their labels."""
+
+    def own(block, centers):
+        rows, label = block
+        return inner_sum(jnp.square(offsets(rows.x, label, centers)), 0)
+
+    return problem.rows.beside((each(own, problem.rows.beside(labels), centers), labels))
+
+
+def shifts(tilt, rows: Rows, n_clusters):
+    """Shift of the exponents of each cluster that prevents overflow; 0 if none is large."""
+
+    def of_block(block, tilt):
+        rows, (own, label) = block
+        return segment_max(jnp.where(rows.weight > 0, tilt * own, 0.0), label, n_clusters)
+
+    return jnp.maximum(largest(of_block, rows, tilt) - SAFE_EXPONENT, 0.0)
+
+
+def cluster_losses(problem: TiltedRows, centers, labels) -> Float[Array, " clusters"]:
+    """(1/t) log(1 + sum_{i in k} (exp(t d_ik) - 1) / N), by expm1 where exponents are moderate; sum d / N at t = 0."""
+    rows, n_clusters = with_own(problem, centers, labels), len(centers)
+    shift = shifts(problem.tilt, rows, n_clusters)
+
+    def excess_and_distance(block, tilt, shift):
+        rows, (own, label) = block
+        exponent, off = tilt * own, shift[label]
+        large = jnp.exp(exponent - off) - jnp.exp(-off)
+        terms = jnp.where(off > 0, large, jnp.expm1(jnp.minimum(exponent, SAFE_EXPONENT)))
+        return segment_sum(rows.weight[:, None] * jnp.column_stack([terms, own]), label, n_clusters)
+
+    mean, plain = (total(excess_and_distance, rows, problem.tilt, shift) / problem.mass).T
+    log = shift + jnp.where(shift > 0, jnp.log(jnp.exp(-shift) + mean), jnp.log1p(mean))
+    return jnp.where(problem.tilt > 0, log / jnp.where(problem.tilt > 0, problem.tilt, 1.0), plain)
+
+
+def tilted_weights(problem: TiltedRows, centers, labels) -> Float[Array, "blocks rows"]:
+    """d J_k / d d_ik: exp(t d_ik) over its cluster's sum, where other rows count 1, times the row's weight."""
+    rows, n_clusters = with_own(problem, centers, labels), len(centers)
+    shift = shifts(problem.tilt, rows, n_clusters)
+
+    def mass(block, tilt, shift):
+        rows, (own, label) = block
+        return rows.weight * jnp.exp(tilt * own - shift[label])
+
+    def masses(block, tilt, shift):
+        both = jnp.column_stack([mass(block, tilt, shift), block[0].weight])
+        return segment_sum(both, block[1][1], n_clusters)
+
+    tilted, plain = total(masses, rows, problem.tilt, shift).T
+    held = tilted + (problem.mass - plain) * jnp.exp(-shift)
+    share = lambda block, tilt, shift, held: mass(block, tilt, shift) / held[block[1][1]]  # noqa: E731
+    return each(share, rows, problem.tilt, shift, held)
+
+
+def newton_step(problem: TiltedRows, centers, labels):
+    """-Hessian^-1 gradient of each J_k, which is smooth and strictly convex in c_k; at t = 0 the step to the mean.
+
+    Above DIRECT columns by conjugate gradients, for all clusters as one system: O(obs dim), not O(clusters dim^3).
+    """
+    rows = problem.rows.beside((tilted_weights(problem, centers, labels), labels))
+    if centers.shape[1] <= DIRECT:
+        return solved(problem.tilt, *total(moments, rows, centers))
+
+    def first_moments(block, centers):
+        rows, (weight, label) = block
+        offset = offsets(rows.x, label, centers)
+        return segment_sum((weight * jnp.concatenate([offset, jnp.ones_like(offset[:1])])).T, label, len(centers))
+
+    def along(block, centers, direction):
+        rows, (weight, label) = block
+        offset = offsets(rows.x, label, centers)
+        length = weight * (offset * direction.T[:, label]).sum(0)
+        return segment_sum((length * offset).T, label, len(centers))
+
+    def hessian(direction):
+        """Half the Hessian, times a direction (clusters, dim) for every cluster."""
+        spread = total(along, rows, centers, direction) - (first * direction).sum(1)[:, None] * first
+        return mass[:, None] * direction + 2 * problem.tilt * spread
+
+    sums = total(first_moments, rows, centers)
+    first, mass = sums[:, :-1], jnp.maximum(sums[:, -1], 1e-30)
+    size = jnp.maximum(jnp.linalg.norm(first, axis=1, keepdims=True), 1e-30)
+    return size * jax.scipy.sparse.linalg.cg(hessian, first / size, tol=CG_TOLERANCE, maxiter=CG_STEPS)[0]
+
+
+def solved(tilt, mass, first, second):
+    """Newton's steps from the weighted moments of every cluster."""
+    mass = jnp.maximum(mass, 1e-30)
+    spread = second - first[:, :, None] * first[:, None, :]
+    hessian = mass[:, None, None] * jnp.eye(first.shape[1], dtype=first.dtype) + 2 * tilt * spread
+    return jnp.linalg.solve(hessian, first[:, :, None])[:, :, 0]
+
+
+def moments(block: tuple[WeightedRows, tuple], centers):
+    """Weights and weighted moments of the offsets of every cluster: (clusters,), (clusters, dim), (clusters, dim, dim).
+
+    Rows sorted by label are packed by MEMBERS of one cluster: no products are wasted on other clusters.
+    """
+    rows, (weight, label) = block
+    n_clusters, order = len(centers), jnp.argsort(label)
+    x = jax.lax.optimization_barrier(rows.x.T)  # makes rows contiguous
+    size = segment_sum(jnp.ones_like(label), label, n_clusters)
+    packs, last = -(-size // MEMBERS), size.cumsum()
+    most = len(label) // MEMBERS + n_clusters  # largest number of packs
+
+    def of_packs(i):
+        at = PACKS * i + jnp.arange(PACKS)
+        owner = jnp.minimum((at[:, None] >= packs.cumsum()).sum(1), n_clusters - 1)
+        start = (last - size)[owner] + MEMBERS * (at - (packs.cumsum() - packs)[owner])
+        place = start[:, None] + jnp.arange(MEMBERS)
+        row = order[jnp.minimum(place, len(order) - 1)]
+        offset = x[row] - centers[owner][:, None]
+        own = jnp.where(place < last[owner][:, None], weight[row], 0.0)
+        weighted = own[:, :, None] * offset
+        member = (owner == jnp.arange(n_clusters)[:, None]).astype(offset.dtype)
+        second = jnp.einsum("bri,brj->bij", weighted, offset)
+        return member @ own.sum(1), member @ weighted.sum(1), jnp.einsum("kb,bij->kij", member, second)
+
+    return sum_of_terms(of_packs, -(-most // PACKS))
+
+
+def refine(problem: TiltedRows, centers, labels):
+    """A Newton step of every centre, halved while it raises its J_k, and not taken if no halving helps."""
+    step = newton_step(problem, centers, labels)
+    before = cluster_losses(problem, centers, labels)
+
+    def halve(carry):
+        i, length, _ = carry
+        worse = cluster_losses(problem, centers + length[:, None] * step, labels) > before
+        length = jnp.where(worse, length / 2, length)
+        return i + 1, jnp.where(worse & (i == HALVINGS), 0.0, length), worse.any()
+
+    def go_on(carry):
+        i, _, worse = carry
+        return worse & (i <= HALVINGS)
+
+    start = 0, jnp.ones(len(centers), centers.dtype), jnp.bool_(True)
+    _, length, _ = jax.lax.while_loop(go_on, halve, start)
+    return centers + length[:, None] * step
+
+
+def assign(problem: TiltedRows, state: Partition):
+    """Labels of the nearest centres (Algorithm 2), unless that raises the objective.
+
+    J_k is concave in its members' terms, so a nearer centre may cost more. Then labels minimise the linear bound of J_k.
+    """
+    labels = nearest(problem, state.centers)
+    now = cluster_losses(problem, state.centers, state.labels).sum()
+    raised = ~(cluster_losses(problem, state.centers, labels).sum() <= now)
+
+    # A loop of at most one round: under vmap, lax.cond would compute both branches for every run.
+    def instead(_):
+        return jnp.bool_(False), bounded_labels(problem, state)
+
+    return jax.lax.while_loop(lambda carry: carry[0], instead, (raised, labels))[1]
+
+
+def bounded_labels(problem: TiltedRows, state: Partition):
+    """argmin_k of expm1(t d_ik) / (1 + A_k), in logarithms, with A_k = exp(t J_k) - 1 the sum in cluster k."""
+
+    def cheapest(block, centers, tilt, slope):
+        exponent = tilt * jnp.maximum(block.distances(centers), 0.0)
+        return (exponent + jnp.log(-jnp.expm1(-jnp.maximum(exponent, 1e-30))) - slope[:, None]).argmin(0)
+
+    slope = problem.tilt * cluster_losses(problem, state.centers, state.labels)
+    labels = each(cheapest, problem.rows, state.centers, problem.tilt, slope)
+    now = cluster_losses(problem, state.centers, state.labels).sum()
+    lower = cluster_losses(problem, state.centers, labels).sum() <= now  # rounding may disagree with the bound
+    return jnp.where(lower, labels, state.labels)
+
+
+def revive(problem: TiltedRows, state: Partition) -> Partition:
+    """Move the centres of empty clusters to the rows farthest from theirs: the objective does not depend on them."""
+    n_clusters, rows = len(state.centers), with_own(problem, state.centers, state.labels)
+    count = total(lambda block: segment_sum((block[0].weight > 0) * 1.0, block[1][1], n_clusters), rows)
+    values = each(lambda block: jnp.where(block[0].weight > 0, block[1][0], -1.0), rows)
+    far = farthest(values, problem.rows, n_clusters).x
+    empty = count == 0
+    rank = jnp.minimum(jnp.cumsum(empty) - 1, len(far) - 1)
+    return state._replace(centers=jnp.where(empty[:, None], far[rank], state.centers))
+
+
+def newton(problem: TiltedRows, state: Partition):
+    """Assignment, then refinement; the objective never increases."""
+    state = revive(problem, state)
+    labels = assign(problem, state)
+    centers = refine(problem, state.centers, labels)
+    return Partition(centers, labels, state.key), cluster_losses(problem, centers, labels).sum()
+
+
+@dataclass(frozen=True)
+class GradientDescent:
+    """An iteration of the paper's Algorithm 2: `n_epochs` of steps (13) on mini-batches at fixed labels, then assignment."""
+
+    batch_size: int
+    n_epochs: int
+
+    def __call__(self, problem: TiltedRows, state: Partition):
+        state = revive(problem, state)
+        key, draw = jax.random.split(state.key)
+
+        rows, n_obs = problem.rows.beside(state.labels), problem.mass.astype(int)
+
+        def epoch(i, centers):
+            batch = rows.pick(jax.random.randint(jax.random.fold_in(draw, i), (self.batch_size,), 0, n_obs))
+            some, label = batch.parts
+            few = problem._replace(rows=Rows(some), mass=some.weight.sum())
+            pull = tilted_weights(few, centers, label)[0] * offsets(some.x[0], label[0], centers)
+            return centers + 2 * problem.learning_rate * segment_sum(pull.T, label[0], len(centers))
+
+        centers = jax.lax.fori_loop(0, self.n_epochs, epoch, state.centers)
+        labels = nearest(problem, centers)
+        return Partition(centers, labels, key), cluster_losses(problem, centers, labels).sum()
+
+
+@jax.jit
+def start_states(problem: TiltedRows, centers, keys):
+    """Partitions of all runs."""
+    return Partition(centers, jax.vmap(partial(nearest, problem))(centers), keys)
