@@ -22,13 +22,7 @@ def is_store(path):
 
 
 def check_destination(path):
-    """`path` as a pathlib.Path at which a file can be written, as far as can be told without writing.
-
-    Raises
-    ------
-    ValueError: an empty name. OSError: a folder that is not there or that may not be written to, a `path` that is a
-    folder or a device.
-    """
+    """`path` as a pathlib.Path; a ValueError or OSError unless a file can be written there, as far as can be told before."""
     if not os.fspath(path):
         raise ValueError(message("path", "name a file", "''", "Pass a name such as 'run.nc'."))
     path = Path(path)
@@ -52,14 +46,9 @@ def check_destination(path):
 
 
 def write_whole(parts, path):
-    """Write the buffers `parts` to `path`, one after the other, whole or not at all.
+    """Write the buffers `parts` to `path`, one after the other, whole or not at all; errors as of `check_destination`.
 
-    The earlier file stays until the new one is complete and on disk. What a write that was killed left behind is named
-    in a warning.
-
-    Raises
-    ------
-    ValueError, OSError: as `check_destination`, and OSError where the disk is full or fails.
+    The earlier file stays until the new one is complete and on disk. Parts of killed writes are named in a warning.
     """
     path = check_destination(path)
     temporary = beside(path)

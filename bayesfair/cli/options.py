@@ -117,12 +117,7 @@ def takers_of(name) -> dict[str, Parameter]:
 
 
 def settings_of_method(arguments):
-    """{parameter: value} of the settings that were typed.
-
-    Raises
-    ------
-    ValueError: an option of other methods, or one that says nothing without another.
-    """
+    """{parameter: value} of the settings that were typed; an error for options that do not go together."""
     names = [name for options in SETTINGS.values() for name in options]
     typed = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
     method, target = arguments.method, typed.get("target", USUAL["target"])
@@ -130,9 +125,8 @@ def settings_of_method(arguments):
         takers = takers_of(name)
         if method not in takers:
             those = " or ".join(f"--method {other}" for other in takers)
-            raise ValueError(
-                message(OPTIONS[name], f"come with {those}", f"--method {method}", "Leave one of them out.")
-            )
+            got, remedy = f"--method {method}", "Leave one of them out."
+            raise ValueError(message(OPTIONS[name], f"come with {those}", got, remedy))
         if method == "gibbs" and name in ("min_balance", "crossed", "size_min", "size_max") and target != "labels":
             remedy = "Clusters are made of whole fairlets there, as balanced as their --composition."
             raise ValueError(message(OPTIONS[name], "come with --target labels", f"--target {target}", remedy))
@@ -140,9 +134,8 @@ def settings_of_method(arguments):
             rule, remedy = "come with --target joint, cut or optimal", "Under labels there are no fairlets."
             raise ValueError(message(OPTIONS[name], rule, "--target labels", remedy))
     if arguments.weights is not None and "sample_weight" not in signature(estimator_class(method).fit).parameters:
-        raise ValueError(
-            message("--weights", f"not come with --method {method}", "both", "Leave it out: every row counts once.")
-        )
+        rule, remedy = f"not come with --method {method}", "Leave it out: every row counts once."
+        raise ValueError(message("--weights", rule, "both", remedy))
     if "merged_group_name" in typed and "min_group_size" not in typed:
         got, remedy = repr(typed["merged_group_name"]), "Give the size below which groups are merged."
         raise ValueError(message("--merged-group-name", "come with --merge-groups-below", got, remedy))

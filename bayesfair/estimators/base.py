@@ -9,7 +9,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
-from bayesfair._check import attempt, message, random_state_of
+from bayesfair._check import attempt, column_names, message, random_state_of, row_names
+from bayesfair._columns import noted_scaling
 from bayesfair._memory import peak_memory
 from bayesfair._names import DataTree
 from bayesfair.distributed.messages import digest
@@ -29,7 +30,7 @@ STYLE = "border-left: 0.4em solid {}; padding: 0.1em 0.8em; margin: 0.5em 0; max
 
 
 def whole_or_not(method):
-    """Decorator of methods that give an estimator a posterior: a failure before it exists leaves the estimator unchanged.
+    """Decorator of methods that make a posterior: a failure before it exists leaves the estimator unchanged.
 
     A new posterior stays, whatever follows: an error, Ctrl-C, or a warning that is an error.
     """
@@ -51,11 +52,10 @@ def whole_or_not(method):
 class PosteriorEstimator(ClusterMixin, BaseEstimator):
     """An estimator whose fit is an `xarray.DataTree`: its attributes with a trailing underscore are read from it.
 
-    `fit` sets `_seed` (`_draw_seed`), `_names` (a dictionary with "feature_names", possibly None) and `_row_names`. It
-    builds a tree of draws and rows with `_settings` and passes it, with its run, to `_adopt`. Subclasses extend
-    `_take`, which sets what `save` and `resume` need, and `_derived`, which may fail. `_of_file` makes the same
-    estimator from the result of `read_run`; the subclass's `_run_of(tree, settings)` makes its run. `fit` and `resume`
-    are `whole_or_not`: an earlier posterior keeps all that belongs to it.
+    `fit` sets `_seed` (`_draw_seed`), `_names` and `_row_names` (`_describe`), builds a tree of draws and rows with
+    `_settings` and passes it, with its run, to `_adopt`. Subclasses extend `_take`, which sets what `save` and `resume`
+    need, and `_derived`, which may fail; their `_run_of(tree, settings)` makes the run of a file. `fit` and `resume` are
+    `whole_or_not`: an earlier posterior keeps all that belongs to it.
     """
 
     posterior_: "DataTree"
@@ -100,12 +100,14 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         self._started = perf_counter() - spent
 
     def _cost(self):
-        """The cost of the fit, as attributes of the tree's sample_stats.
-
-        Wall-clock seconds, including compilation and the search for modes, and the peak memory of the process so far,
-        in bytes.
-        """
+        """For the tree's sample_stats: seconds, with compilation and the search for modes, and the process's peak bytes."""
         return {"sampling_time": perf_counter() - self._started, "peak_memory": peak_memory()}
+
+    def _describe(self, X, **more):
+        """Take the names of the user's table X, and `more` of its columns, for the tree."""
+        names = column_names(X)
+        names = None if names is None else [str(name) for name in names]
+        self._names, self._row_names = {"feature_names": names, **more, "scaling": noted_scaling(X)}, row_names(X)
 
     def _draw_seed(self):
         self._seed = int(random_state_of(self.random_state).randint(2**31 - 1))
@@ -133,10 +135,7 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         check_whole(self.posterior_, "`posterior_`", "Assign the run's own tree to it, or fit again.")
 
     def _check_same_settings(self):
-        """Raise a ValueError if a setting differs from that of the posterior.
-
-        Settings that no file holds, such as a loss of the user's own, are not compared with each other.
-        """
+        """Raise a ValueError if a setting differs from that of the posterior; one that no file holds is not compared."""
         known, given = settings_of(self.posterior_)["parameters"], self.get_params(deep=False)
         for name, value in known.items():
             if name not in MAY_CHANGE and name in given and plain(given[name]) != plain(value):

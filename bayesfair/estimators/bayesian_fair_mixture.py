@@ -11,11 +11,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 import bayesfair
-from bayesfair._check import check_integer, message, place, refuse_unread, row_names, warn_of_no_numbers
+from bayesfair._check import check_integer, message, place, refuse_unread, warn_of_no_numbers
 from bayesfair._names import DataTree
 from bayesfair._scaling import center_and_spread
 from bayesfair._settings import Count, Length, NotNegative, Positive, Seed, check_settings
-from bayesfair._units import noted_scaling
 from bayesfair.engines.base import check_distinct
 from bayesfair.engines.tables import (
     Encoder,
@@ -210,7 +209,8 @@ class BayesianFairMixture(PosteriorEstimator):
         shape = self.num_chains, self.num_draws, len(x)
         check_memory(shape, self.n_components, x.shape[1] + codes.shape[1], label_bytes=LABEL_BYTES)
         self._draw_seed()
-        self._names, self._row_names = self._describe(X, encoder, groups), row_names(X)
+        levels = [] if encoder.levels is None else [part.tolist() for part in encoder.levels.categories_]
+        self._describe(X, **self._kinds(X), levels=levels, groups=list(groups.names))
         run = self._make_run(x, codes, groups, encoder)
         if self.inference == "svi":
             num_draws = self.num_chains * self.num_draws
@@ -233,20 +233,11 @@ class BayesianFairMixture(PosteriorEstimator):
         if self.inference != "nuts":
             refuse_unread(self, "tempering", where="unless inference='nuts'")
 
-    def _describe(self, X, encoder, groups):
-        """Names for the tree, continuous columns first, and the levels' values."""
-        columns = [str(name) for name in X.columns] if hasattr(X, "columns") else None
+    def _kinds(self, X):
+        """Names, or positions, of the columns of either kind."""
         where = categorical_positions(X, self.categorical_features).tolist()
-        names = np.array(columns or [str(at) for at in range(self.n_features_in_)], dtype=object)
-        levels = [] if encoder.levels is None else [part.tolist() for part in encoder.levels.categories_]
-        return {
-            "feature_names": columns,
-            "continuous": np.delete(names, where).tolist(),
-            "categorical": names[where].tolist(),
-            "levels": levels,
-            "groups": list(groups.names),
-            "scaling": noted_scaling(X),
-        }
+        names = np.array([str(name) for name in getattr(X, "columns", range(self.n_features_in_))], dtype=object)
+        return {"continuous": np.delete(names, where).tolist(), "categorical": names[where].tolist()}
 
     def _make_run(self, *table):
         return make_run(*table, self._seed, RunSettings(*(getattr(self, name) for name in RunSettings._fields)))

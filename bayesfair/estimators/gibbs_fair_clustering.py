@@ -11,12 +11,11 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._arrays import cluster_sums, code_masses, on_device
-from bayesfair._check import check_integer, check_weights, column_names, message, refuse_unread, row_names
+from bayesfair._check import check_integer, check_weights, column_names, message, refuse_unread
 from bayesfair._draws import concatenate
 from bayesfair._memory import give_back_freed
 from bayesfair._scaling import warn_of_scales
 from bayesfair._settings import Count, Length, Positive, Seed, check_settings
-from bayesfair._units import noted_scaling
 from bayesfair.balanced.placement import balanced_placement
 from bayesfair.distributed.messages import agreed, check_alike, digest, first_then_others, leads, sharing
 from bayesfair.distributed.processes import WHY_NO_ROWS
@@ -322,18 +321,15 @@ class GibbsFairClustering(PosteriorEstimator):
         _refuse_rows(self.mesh)
         self._refuse_unread()
         self._store = None if store is None else Store(check_store(store))
-        self._row_names = row_names(X)
-        names, scaling = column_names(X), noted_scaling(X)
         columns = read_columns(self, X, self.categorical_features, reset=True)
         weight = _positive_weights(sample_weight, X, len(columns.continuous))
         where = categorical_positions(X, self.categorical_features)
-        self._mixed = mixed_table(columns, where, names, self._loss, self.category_weight, weight)
+        self._mixed = mixed_table(columns, where, column_names(X), self._loss, self.category_weight, weight)
         groups = read_groups(self, sensitive_features, len(columns.continuous), X=X)
+        self._describe(X, mixed=self._mixed._asdict())
         X = self._mixed.numbers(columns)
         self._kept_of = self.num_draws
         self._check_room(X, self.num_draws)
-        columns = None if names is None else [str(name) for name in names]
-        self._names = {"feature_names": columns, "mixed": self._mixed._asdict(), "scaling": scaling}
         self._draw_seed()
         with sharing(self.mesh, "chains", stops=True):
             return self._fit(X, groups, weight)
@@ -586,20 +582,9 @@ class GibbsFairClustering(PosteriorEstimator):
 
     def _problem(self, X, groups, weight, state=None):
         """The problem of a fit; `state`: the arrays from which a run continues."""
-        settings = Settings(
-            n_clusters=self.n_clusters,
-            loss=self._loss,
-            inverse_temperature=resolve_temperature(self.inverse_temperature),
-            target=self.target,
-            composition=self.composition,
-            reallocation=self.reallocation,
-            inner_steps=self.inner_steps,
-            fairlet_move=self.fairlet_move,
-            min_balance=self.min_balance,
-            size_min=self.size_min,
-            size_max=self.size_max,
-            seed=self._seed,
-        )
+        resolved = {"loss": self._loss, "seed": self._seed}
+        resolved["inverse_temperature"] = resolve_temperature(self.inverse_temperature)
+        settings = Settings(*(resolved[name] if name in resolved else getattr(self, name) for name in Settings._fields))
         table = Table(X, groups, weight, self._mixed.dim, self._mixed.names)
         problem = make_problem(table, settings, state, self._shows_progress)
         leaves, structure = jax.tree.flatten(problem.target)  # processors of different kinds may differ in it
