@@ -177,6 +177,15 @@ def check_weights(sample_weight, n_obs, X=None, *, argument="sample_weight"):
     return weight
 
 
+def check_positive_weights(sample_weight, n_obs, X=None):
+    """`check_weights` without a 0, on whose row results would not depend."""
+    weight = check_weights(sample_weight, n_obs, X)
+    if (weight == 0).any():
+        got = f"0 at row {int((weight == 0).argmax())}"
+        raise ValueError(message("sample_weight", "be above zero", got, "Drop rows of weight 0 first."))
+    return weight
+
+
 def row_names(X):
     """The index of a pandas object (N,); None if it only counts rows from 0, or if there is none."""
     index = getattr(X, "index", None)

@@ -16,14 +16,7 @@ from bayesfair._names import DataTree
 from bayesfair._scaling import center_and_spread
 from bayesfair._settings import Count, Length, NotNegative, Positive, Seed, check_settings
 from bayesfair.engines.base import check_distinct
-from bayesfair.engines.tables import (
-    Encoder,
-    categorical_positions,
-    encoder_of,
-    fit_encoder,
-    read_columns,
-    read_groups,
-)
+from bayesfair.engines.tables import Encoder, categorical_positions, encoder_of, fit_encoder, read_columns, read_groups
 from bayesfair.estimators.base import PosteriorEstimator, whole_or_not
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import gap

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._arrays import cluster_sums, code_masses, on_device
-from bayesfair._check import check_integer, check_weights, column_names, message, refuse_unread
+from bayesfair._check import check_integer, check_positive_weights, column_names, message, refuse_unread
 from bayesfair._draws import concatenate
 from bayesfair._memory import give_back_freed
 from bayesfair._scaling import warn_of_scales
@@ -322,7 +322,8 @@ class GibbsFairClustering(PosteriorEstimator):
         self._refuse_unread()
         self._store = None if store is None else Store(check_store(store))
         columns = read_columns(self, X, self.categorical_features, reset=True)
-        weight = _positive_weights(sample_weight, X, len(columns.continuous))
+        weight = check_positive_weights(sample_weight, len(columns.continuous), X)
+        weight = None if (weight == 1).all() else weight
         where = categorical_positions(X, self.categorical_features)
         self._mixed = mixed_table(columns, where, column_names(X), self._loss, self.category_weight, weight)
         groups = read_groups(self, sensitive_features, len(columns.continuous), X=X)
@@ -791,15 +792,6 @@ def _modes_dataset(problem, found: FoundModes):
     columns["labels"] = (("mode", "obs"), found.labels)
     masses = "measured" if found.weighed or len(found.starts) == 1 else "not known"
     return xr.Dataset(columns, attrs={"num_starts": found.num_starts, "masses": masses, "path_length": found.length})
-
-
-def _positive_weights(sample_weight, X, n_obs):
-    """`sample_weight` (N,), or None if all are 1. Raises a ValueError for a 0: the posterior does not depend on such a row."""
-    weight = check_weights(sample_weight, n_obs, X)
-    if (weight == 0).any():
-        got, remedy = f"0 at row {int((weight == 0).argmax())}", "Drop that row from the fit; `predict` places it."
-        raise ValueError(message("sample_weight", "be above zero", got, remedy))
-    return None if (weight == 1).all() else weight
 
 
 def _mixed_of(names, n_columns) -> MixedTable:

@@ -458,8 +458,7 @@ class Weighted(Dissimilarity):
 def resolve_dissimilarity(dissimilarity, power=1.0, *, argument="dissimilarity", own="fairlets.Dissimilarity"):
     """The dissimilarity with this name, or the `Dissimilarity` itself; the one list of names, also of clustering losses.
 
-    "kmeans", "manhattan", "minkowski" (the norm of that `power`), "kl", "itakura-saito", "binary". `argument` and
-    `own`: the argument's name in errors, and the class to subclass instead.
+    `argument` and `own`: the argument's name in errors, and the class to subclass instead.
     """
     if isinstance(dissimilarity, Dissimilarity):
         return dissimilarity
@@ -470,11 +469,9 @@ def resolve_dissimilarity(dissimilarity, power=1.0, *, argument="dissimilarity",
     raise ValueError(message(argument, rule, repr(dissimilarity), f"Subclass bayesfair.{own} for one of your own."))
 
 
+BREGMAN = SquaredEuclidean, KullbackLeibler, ItakuraSaito, Bernoulli
 NAMED = {
-    **{
-        kind.name: lambda power, kind=kind: kind()
-        for kind in (SquaredEuclidean, KullbackLeibler, ItakuraSaito, Bernoulli)
-    },
+    **{kind.name: lambda power, kind=kind: kind() for kind in BREGMAN},
     "manhattan": lambda power: Minkowski(1.0),
     "minkowski": lambda power: Minkowski(check_number("power", power)),
 }

@@ -215,8 +215,7 @@ def target_proportions(sensitive: ArrayLike | Groups, *, sample_weight: ArrayLik
 def encode_values(column, argument):
     """Codes (N,) int32 of a column's values among its sorted distinct values, and those values.
 
-    Missing and unhashable values raise errors. column: a NumPy array (N,), a narwhals Series, or a list; only of a list
-    does Python look at every value.
+    column: a NumPy array (N,), a narwhals Series, or a list; only of a list does Python look at every value.
     """
     if len(column) == 0:
         rule, remedy = "hold at least one row", "Check the filter that made it."
@@ -240,10 +239,8 @@ def _warn_of_look_alikes(levels, argument):
     seen = {}
     for level in levels:
         if isinstance(level, str) and seen.setdefault(_as_seen(level), level) != level:
-            pair = f"{seen[_as_seen(level)]!a} and {level!a}"
-            tell(
-                f"`{argument}` has groups that look alike: {pair}. If they are one group, spell its values in one way first."
-            )
+            what = f"`{argument}` has groups that look alike: {seen[_as_seen(level)]!a} and {level!a}"
+            tell(f"{what}. If they are one group, spell its values in one way first.")
             return
 
 
@@ -351,9 +348,8 @@ def groups_for_fit(
 ):
     """The groups of an estimator's `fit`. None warns and makes one group of all rows; a single group is an error.
 
-    `min_group_size`, `merged_group_name`: as in `merge_small_groups`; None merges nothing. `crossed`: false if every
-    column is an attribute of its own (`Groups.attributes`); small groups are then merged within each. `rows` (N,): a
-    mask of the rows to use. `X`: the checked table, for a warning of columns that follow from the groups.
+    `crossed`: false if every column is an attribute of its own (`Groups.attributes`), within which small groups are merged.
+    `rows` (N,): a mask of the rows to use. `X`: the checked table, for a warning of columns that follow from the groups.
     """
     if sensitive_features is None:
         tell(
@@ -377,10 +373,9 @@ def groups_for_fit(
 
 
 def _warn_of_followers(X, groups):
-    """Warn of columns of a checked table that have one value in every group.
+    """Warn of columns of a checked table that have one value in every group, as the sensitive one and copies of it have.
 
-    Such a column is the sensitive one itself, or a copy of it. If most groups have a single row every column is like
-    that, and there is no warning.
+    If most groups have a single row every column is like that, and there is no warning.
     """
     n_obs, n_groups = len(groups.code), len(groups.names)
     if 2 * n_groups > n_obs:
@@ -404,22 +399,13 @@ def _named_columns(X):
 
 def _follows(values, first, code):
     """Has a column one value in each group, but not the same one in all? For most columns a few rows suffice to deny it."""
-    of_group = values[first]
-    few = slice(BLOCK // 16)
-    return bool(
-        (of_group[code[few]] == values[few]).all()
-        and (of_group != of_group[0]).any()
-        and (of_group[code] == values).all()
-    )
+    of_group, few = values[first], slice(BLOCK // 16)
+    varies = (of_group[code[few]] == values[few]).all() and (of_group != of_group[0]).any()
+    return bool(varies and (of_group[code] == values).all())
 
 
 def known_groups(sensitive_features, n_obs, known: Groups, merged_group_name="other") -> Groups:
-    """The groups of new rows as those of a fit: by its names, those that it merged by the name of the merged group.
-
-    Raises
-    ------
-    ValueError: a group that the fit had not.
-    """
+    """The groups of new rows by the names of a fit's, or its merged group; an error for a group that the fit had not."""
     attributes = encode_columns(sensitive_features) if known.attributes else [encode_groups(sensitive_features)]
     parts = known.attributes or (known,)
     if len(attributes) != len(parts):
@@ -434,10 +420,9 @@ def _renamed(groups, names, merged):
     own = [name if name in names else merged for name in groups.names]
     if not set(own) <= set(names):
         new = next(name for name in groups.names if name not in names)
+        rule = f"hold groups of the fit, {', '.join(names)}"
         remedy = "Check the spelling, or fit with rows of that group."
-        raise ValueError(
-            message("sensitive_features", f"hold groups of the fit, {', '.join(names)}", repr(new), remedy)
-        )
+        raise ValueError(message("sensitive_features", rule, repr(new), remedy))
     present = [name for name in names if name in own]
     return Groups(np.array([present.index(name) for name in own], np.int32)[groups.code], tuple(present))
 
