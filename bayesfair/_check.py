@@ -51,11 +51,8 @@ def attempt(what, compute):
     except Warning:  # that the user turned into an error
         raise
     except Exception as error:
-        tell(
-            f"{what} could not be computed: {type(error).__name__}: {error}. It is missing, but no draw is lost. Remedy: save "
-            "the posterior, and compute what you need from it.",
-            RuntimeWarning,
-        )
+        text = f"{what} could not be computed: {type(error).__name__}: {error}. It is missing, but no draw is lost."
+        tell(f"{text} Remedy: save the posterior, and compute what you need from it.", RuntimeWarning)
         return None
 
 
@@ -72,9 +69,8 @@ class Number(NamedTuple):
         if self.above:
             least = "zero" if self.least == 0 else self.least
             return f"{what} above {least}" + (f" and at most {self.most}" if self.most < math.inf else "")
-        return what + (
-            f", at least {self.least}" if self.most == math.inf else f", between {self.least} and {self.most}"
-        )
+        at_least = f"at least {self.least}" if self.most == math.inf else f"between {self.least} and {self.most}"
+        return f"{what}, {at_least}"
 
     def knows(self, value):
         """Is the value a number of this kind, whether or not in the range?"""

@@ -5,11 +5,9 @@ import os
 import secrets
 import shutil
 import stat
-import warnings
 from pathlib import Path
 
-import bayesfair
-from bayesfair._check import message
+from bayesfair._check import message, tell
 
 COLUMNAR = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather"}  # endings of tables
 ROOT_OF_STORE = "zarr.json"  # a file of the folder that every commit replaces
@@ -90,9 +88,6 @@ def warn_of_leftovers(path):
     path = Path(path)
     leftovers = sorted(path.parent.glob(f"{glob.escape(_temporary_prefix(path))}*.part"))
     if leftovers:
-        warnings.warn(
-            f"Beside {os.fspath(path)!r} are parts of files whose writing was cut off: {', '.join(map(str, leftovers))}. "
-            "Delete them, unless another process is saving there now.",
-            stacklevel=2,
-            skip_file_prefixes=tuple(bayesfair.__path__),
-        )
+        files = ", ".join(map(str, leftovers))
+        what = f"Beside {os.fspath(path)!r} are parts of files whose writing was cut off: {files}"
+        tell(f"{what}. Delete them, unless another process is saving there now.")

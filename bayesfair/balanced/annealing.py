@@ -253,9 +253,6 @@ class Multipliers(NamedTuple):
         rest = np.where(held, excess.reshape(n_starts, -1), 0.0)
         return np.linalg.solve(curvature, rest[..., None]).reshape(mu.shape)
 
-    def projected(self, mu):
-        return np.where(self.equal, mu, np.maximum(mu, 0.0))
-
 
 class Cooled(NamedTuple):
     """Ends of the starts: centres, duals of balance in units of distances (mu / lambda), expected counts, losses."""
@@ -338,7 +335,8 @@ def balanced_moments(loss, rows: AnnealedRows, multipliers: Multipliers, centers
         left = multipliers.unfair(mu, found.counts) > unfair * people
         if not left.any():
             break
-        there = multipliers.projected(mu + multipliers.newton(mu, found.counts, found.slope, damping * people))
+        there = mu + multipliers.newton(mu, found.counts, found.slope, damping * people)
+        there = np.where(multipliers.equal, there, np.maximum(there, 0.0))
         tried = moments_of(loss, rows, centers, multipliers.alpha(there), temperature, left)
         most = found.dual + multipliers.price(mu) + ROUNDING * rows.total
         better = left & (tried.dual + multipliers.price(there) <= most)

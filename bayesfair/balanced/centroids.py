@@ -216,16 +216,8 @@ def medians(X, weight):
     return (values[low, column] + values[np.minimum(high, len(X) - 1), column]) / 2
 
 
-CENTROIDS = {
-    one.name: one
-    for one in (
-        Means(SquaredEuclidean()),
-        Medians(Minkowski()),
-        Centroids(KullbackLeibler()),
-        Centroids(ItakuraSaito()),
-        Centroids(Bernoulli()),
-    )
-}
+_OF_MEANS = (Centroids(kind()) for kind in (KullbackLeibler, ItakuraSaito, Bernoulli))
+CENTROIDS = {one.name: one for one in (Means(SquaredEuclidean()), Medians(Minkowski()), *_OF_MEANS)}
 
 
 def centroids_of(dissimilarity: Dissimilarity) -> Centroids | None:

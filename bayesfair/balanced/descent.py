@@ -279,10 +279,8 @@ def bundles(constraint, sizes):
         one = np.eye(n_groups, dtype=int)
         ratio = max(1, round(1 / balance_of(constraint).min_balance))
         for g in range(n_groups):
-            kinds |= {
-                tuple(2 * one[g]),
-                *(tuple(one[g] + times * one[h]) for h in range(n_groups) if h != g for times in (1, ratio)),
-            }
+            kinds.add(tuple(2 * one[g]))
+            kinds |= {tuple(one[g] + times * one[h]) for h in range(n_groups) if h != g for times in (1, ratio)}
     return np.array(sorted(kinds), dtype=int).reshape(-1, n_groups)
 
 

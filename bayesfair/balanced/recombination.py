@@ -24,7 +24,7 @@ def search(problem: BalancedProblem, n_starts, generations, rng, *, finalists=No
     `finalists`: how many to return, by default `n_starts`.
     """
     some = sample(problem.code, SAMPLE, rng)
-    few = problem.of(some)
+    few = problem._replace(X=problem.X[some], code=problem.code[some], weight=problem.weight[some])
     annealer = Annealer.of(few, rng, np.bincount(problem.code))
     alive = bred(few, annealer, n_starts, generations if n_starts > 1 else 0, done).run(slice(finalists))
     if len(some) == len(problem.code):

@@ -87,8 +87,8 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
 
     def _html_repr(self):
         """scikit-learn's diagram in a notebook and, after a fit, the posterior in short."""
-        diagram = super()._html_repr()
-        return diagram + notes_as_html(self._in_short) if hasattr(self, "posterior_") else diagram
+        notes = self._in_short if hasattr(self, "posterior_") else []
+        return super()._html_repr() + "".join(map(_note_as_html, notes))
 
     @cached_property
     def _in_short(self):
@@ -114,15 +114,9 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
 
     def _settings(self, **of_the_run):
         """The estimator's settings for the tree, as `read_run` returns them."""
-        return {
-            "estimator": type(self).__name__,
-            "format": FORMAT,
-            "parameters": self.get_params(deep=False),
-            "seed": self._seed,
-            "names": self._names,
-            **({} if self.provenance is None else {"provenance": self.provenance}),
-            **of_the_run,
-        }
+        known = {"estimator": type(self).__name__, "format": FORMAT, "parameters": self.get_params(deep=False)}
+        known |= {"seed": self._seed, "names": self._names}
+        return known | ({} if self.provenance is None else {"provenance": self.provenance}) | of_the_run
 
     def _check_same_table(self):
         """Raise a ValueError if X, which may be the user's own array, has changed since the fit."""
@@ -130,12 +124,10 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
             remedy = "The posterior belongs to the old table: change a copy of it, and fit again."
             raise ValueError(message("X", "be unchanged since the fit", "a table that was changed", remedy))
 
-    def _check_whole(self):
-        """Raise a ValueError if `posterior_` lost draws or rows, or their order, which `resume` needs."""
+    def _check_resumable(self):
+        """Raise an error without a posterior, if it lost rows, draws or their order, or if a setting differs from its own."""
+        check_is_fitted(self, "posterior_")
         check_whole(self.posterior_, "`posterior_`", "Assign the run's own tree to it, or fit again.")
-
-    def _check_same_settings(self):
-        """Raise a ValueError if a setting differs from that of the posterior; one that no file holds is not compared."""
         known, given = settings_of(self.posterior_)["parameters"], self.get_params(deep=False)
         for name, value in known.items():
             if name not in MAY_CHANGE and name in given and plain(given[name]) != plain(value):
@@ -196,10 +188,8 @@ def _checksum_of_table(tree):
     return digest(tree["observed_data"]["X"].values)
 
 
-def notes_as_html(notes):
-    """Framed statements for a notebook, without a style sheet, every value escaped."""
-    parts = [
-        f'<div style="{STYLE.format(COLOURS.get(kind, PLAIN))}"><strong>{escape(headline)}</strong> {escape(text)}</div>'
-        for kind, headline, text in notes
-    ]
-    return "".join(parts)
+def _note_as_html(note):
+    """A framed statement for a notebook, without a style sheet, every value escaped."""
+    kind, headline, text = note
+    style = STYLE.format(COLOURS.get(kind, PLAIN))
+    return f'<div style="{style}"><strong>{escape(headline)}</strong> {escape(text)}</div>'

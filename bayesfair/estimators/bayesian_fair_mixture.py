@@ -1,7 +1,7 @@
 """`BayesianFairMixture`: the NumPyro fair mixtures behind scikit-learn's interface, their posterior as an ArviZ tree."""
 
-import warnings
 from collections.abc import Sequence
+from functools import partial
 from os import PathLike
 from typing import Literal, Self
 
@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-import bayesfair
-from bayesfair._check import check_integer, message, place, refuse_unread, warn_of_no_numbers
+from bayesfair._check import check_integer, message, place, refuse_unread, tell, warn_of_no_numbers
 from bayesfair._names import DataTree
 from bayesfair._scaling import center_and_spread
 from bayesfair._settings import Count, Length, NotNegative, Positive, Seed, check_settings
@@ -242,8 +241,8 @@ class BayesianFairMixture(PosteriorEstimator):
     def _draw(self, run, num_draws):
         self._finish(run.draw(num_draws, *self._going))
         untempered = self.inference == "nuts" and self.tempering is False
-        remedy = "tempering=True (--tempering) visits all modes in one chain." if untempered else ""
-        self._warn_of_disagreement(lambda: remedy)
+        remedy = "tempering=True (--tempering) visits all modes in one chain."
+        self._warn_of_disagreement(lambda: remedy if untempered else "")
         return self
 
     def _finish(self, run):
@@ -278,8 +277,7 @@ class BayesianFairMixture(PosteriorEstimator):
         empty = np.setdiff1d(np.arange(self.n_components), labels).tolist()
         if empty and not self._run.mixture.prior.is_sparse:
             what = f"components {empty} are no row's most frequent one; they are empty in some draws"
-            text, ours = f"{type(self).__name__}: {what}. Remedy: ask for fewer components.", tuple(bayesfair.__path__)
-            warnings.warn(text, ConvergenceWarning, stacklevel=2, skip_file_prefixes=ours)
+            tell(f"{type(self).__name__}: {what}. Remedy: ask for fewer components.", ConvergenceWarning)
 
     def _adopt(self, tree, run):
         """Let the run use the tree's draws, with their renumbered clusters."""
@@ -300,11 +298,9 @@ class BayesianFairMixture(PosteriorEstimator):
 
     def _derived(self):
         posterior = self.posterior_["posterior"]
-        means = {f"{name}_": posterior[name] for name in ("weights", "means") if name in posterior}
-        return super()._derived() | {
-            name: lambda values=values: values.mean(("chain", "draw"), dtype=float).values
-            for name, values in means.items()
-        }
+        mean = lambda name: posterior[name].mean(("chain", "draw"), dtype=float).values  # noqa: E731
+        names = [name for name in ("weights", "means") if name in posterior]
+        return super()._derived() | {f"{name}_": partial(mean, name) for name in names}
 
     def prior_predictive(self, num_draws: int = 50) -> "DataTree":
         """Simulate tables from the prior, for `bayesfair.plots.predictive`.
@@ -408,9 +404,7 @@ class BayesianFairMixture(PosteriorEstimator):
         ValueError
             If the fit was by "svi", or the table, a setting or the posterior was changed since the fit.
         """
-        check_is_fitted(self, "posterior_")
-        self._check_whole()
-        self._check_same_settings()
+        self._check_resumable()
         if self.inference == "svi":
             remedy = "A guide cannot be resumed: fit again."
             raise ValueError(message("inference", "be 'nuts' or 'gibbs'", "'svi'", remedy))
@@ -453,9 +447,8 @@ class BayesianFairMixture(PosteriorEstimator):
 
 def _with_draws_of(tree, run):
     """The run with the tree's draws, and with its own table in place of the user's, which may change."""
-    parameters = {
-        name: v.values for name, v in tree["posterior"].data_vars.items() if name not in ("centers", "labels")
-    }
+    variables = tree["posterior"].data_vars.items()
+    parameters = {name: v.values for name, v in variables if name not in ("centers", "labels")}
     logs = {"log_likelihood": "x", "log_prior": PRIOR}
     logs = {group: tree[group][name].values for group, name in logs.items() if group in tree.children}
     run = run._replace(x=tree["observed_data"]["X"].values[:, : run.x.shape[1]])

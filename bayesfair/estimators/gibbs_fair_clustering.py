@@ -405,9 +405,7 @@ class GibbsFairClustering(PosteriorEstimator):
         ValueError
             If the table, a setting or the posterior was changed since the fit.
         """
-        check_is_fitted(self, "posterior_")
-        self._check_whole()
-        self._check_same_settings()
+        self._check_resumable()
         _refuse_rows(self.mesh)
         with sharing(self.mesh, "chains", stops=True):
             return self._resume(num_draws)
@@ -594,10 +592,8 @@ class GibbsFairClustering(PosteriorEstimator):
     def _check_room(self, X, num_draws):
         shape, sizes = (self.num_chains, num_draws, len(X)), (self.n_clusters, X.shape[1])
         moves_fairlets = self._promise != "labels" and not resolve_target(self.target).keeps_fairlets
-        taken = {
-            "sampling": sampler_bytes(self.num_chains, X.shape[1], moves_fairlets=moves_fairlets),
-            "fairlets": fairlet_bytes(self.num_chains, len(self._keeping().among(num_draws)), len(X)),
-        }
+        taken = {"sampling": sampler_bytes(self.num_chains, X.shape[1], moves_fairlets=moves_fairlets)}
+        taken["fairlets"] = fairlet_bytes(self.num_chains, len(self._keeping().among(num_draws)), len(X))
         if self._store is not None:
             return check_disk(self._store.path, shape, *sizes, **taken)
         remedy = "Pass fit(..., store='run.zarr') (--out run.zarr), which keeps draws on disk, or ask for less."
@@ -703,12 +699,11 @@ class GibbsFairClustering(PosteriorEstimator):
         lambdas = [name for name, values in posterior.data_vars.items() if values.attrs.get("kind") == "parameter"]
         return super()._derived() | {
             "inverse_temperature_": lambda: tuple(float(posterior[name].mean(dtype=float)) for name in lambdas),
-            "cluster_centers_": lambda: self._centers_of_labels(X, weight),
+            "cluster_centers_": lambda: (
+                cluster_sums(X, self.labels_, self.n_clusters, weight)
+                / code_masses(self.labels_, self.n_clusters, weight)[:, None]
+            ),
         }
-
-    def _centers_of_labels(self, X, weight):
-        of_labels = self.labels_, self.n_clusters, weight
-        return cluster_sums(X, *of_labels) / code_masses(*of_labels)[:, None]
 
     def _run_of(self, tree, settings):
         """The run's progress; its states are in the tree, and only `resume` builds the target that reads them."""
