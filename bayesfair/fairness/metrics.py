@@ -13,7 +13,8 @@ from scipy.special import rel_entr
 
 from bayesfair._arrays import cell_masses, namespace
 from bayesfair._check import check_in_memory, check_same_index, check_same_length, check_weights, message
-from bayesfair.fairness.groups import Groups, encode_groups, encode_values, target_proportions
+from bayesfair.fairness.groups import Groups, encode_groups, target_proportions
+from bayesfair.fairness.values import encode_values
 
 _ROW_SUM_TOLERANCE = 1e-5  # a float32 softmax over a thousand clusters stays within it
 
