@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from bayesfair._arrays import cluster_sums, code_masses, on_device
+from bayesfair._arrays import cluster_sums, code_masses
 from bayesfair._check import check_integer, check_positive_weights, column_names, message, refuse_unread
 from bayesfair._draws import concatenate
 from bayesfair._memory import give_back_freed
@@ -24,17 +24,16 @@ from bayesfair.engines.tables import categorical_positions, read_columns, read_g
 from bayesfair.estimators.base import OF_YOUR_OWN, PosteriorEstimator, whole_or_not
 from bayesfair.estimators.mixed_tables import MixedTable, mixed_table
 from bayesfair.estimators.new_rows import distances, place_fairlets, soft_memberships
+from bayesfair.estimators.saved_runs import continued, modes_dataset, refuse_shares, state_of
 from bayesfair.estimators.store import Store, Writer
 from bayesfair.fairness.balanced import balance_constraint
 from bayesfair.fairness.groups import known_groups
-from bayesfair.gibbs.capabilities import HasFairlets, HasUnits
+from bayesfair.gibbs.capabilities import HasFairlets
 from bayesfair.gibbs.loss import Loss
 from bayesfair.gibbs.losses import resolve_loss
-from bayesfair.gibbs.moves.mode_jumps import Modes
-from bayesfair.gibbs.problem import make_problem, unscaled, unscaled_loss
-from bayesfair.gibbs.replicas import with_replicas
-from bayesfair.gibbs.run import KeepFairlets, Run, draw, tuned, tuning, warm_up
-from bayesfair.gibbs.search import FEW_ROWS, FoundModes, start_in_modes, with_jumps
+from bayesfair.gibbs.problem import make_problem, unscaled
+from bayesfair.gibbs.run import KeepFairlets, draw, tuning, warm_up
+from bayesfair.gibbs.search import FEW_ROWS, start_in_modes
 from bayesfair.gibbs.target import Settings, Table, Target
 from bayesfair.gibbs.targets import resolve_target
 from bayesfair.gibbs.temperature import Dispersion, resolve_temperature
@@ -43,7 +42,6 @@ from bayesfair.posterior.contingency import evenly_spaced
 from bayesfair.posterior.files import read_run, read_tree
 from bayesfair.posterior.guarantees import fairlet_capacities
 from bayesfair.posterior.memory import check_disk, check_memory, fairlet_bytes, sampler_bytes
-from bayesfair.posterior.mode_tables import MODE_FIGURES
 from bayesfair.posterior.partitions import map_partition
 from bayesfair.posterior.saved import STATE, arrays_of, plain, settings_of, state_dataset
 from bayesfair.posterior.schema import groups_of
@@ -51,8 +49,6 @@ from bayesfair.posterior.store import begin_run, check_store, is_stored
 from bayesfair.posterior.tree import build_tree, draws_of
 
 PREDICTIVE_DRAWS = 400  # draws over which memberships of new rows are averaged
-BETAS = "betas"  # name of the replicas' inverse temperatures in the state
-JUMP = "modes_"  # prefix of the state's arrays of modes between which chains jump
 
 
 class GibbsFairClustering(PosteriorEstimator):
@@ -379,7 +375,7 @@ class GibbsFairClustering(PosteriorEstimator):
         self.thinning_ = self.thinning
         if self.thinning == "auto":
             self.thinning_ = suitable_thinning(reports, run.moves, problem.target)
-        modes = None if found is None else _modes_dataset(problem, found)
+        modes = None if found is None else modes_dataset(problem, found)
         return self._sample(problem, run, self.num_draws, (X, groups, weight, modes))
 
     @whole_or_not
@@ -422,8 +418,9 @@ class GibbsFairClustering(PosteriorEstimator):
         self._check_room(known, self.posterior_["posterior"].sizes["draw"] + num_draws)
         modes = self.posterior_["modes"].to_dataset() if "modes" in self.posterior_.children else None
         self._check_alike(known, groups, weight, num_draws=num_draws)
-        run = self._saved_run(self._problem(known, groups, weight, arrays_of(self.posterior_[STATE])))
-        return self._sample(*run, num_draws, (known, groups, weight, modes), self.posterior_)
+        arrays = arrays_of(self.posterior_[STATE])
+        problem, run = continued(self._problem(known, groups, weight, arrays), arrays, self._run)
+        return self._sample(problem, run, num_draws, (known, groups, weight, modes), self.posterior_)
 
     @property
     def _shows_progress(self):
@@ -568,7 +565,7 @@ class GibbsFairClustering(PosteriorEstimator):
             If the file is damaged or holds something else, or an earlier version made it with rows in several processes.
         """
         tree, settings = read_run(path, cls, needed=[STATE])
-        _refuse_shares(path, tree, settings)
+        refuse_shares(path, tree, settings)
         given = {"loss": loss, "target": target}
         given = {name: value for name, value in given.items() if value is not None}
         for name, kind in OF_YOUR_OWN.items():
@@ -661,7 +658,7 @@ class GibbsFairClustering(PosteriorEstimator):
             weight=weight,
         )
         axes = {name: ("chain", *dims) for name, dims in problem.target.state_dims.items()}
-        tree[STATE] = state_dataset(_state_of(problem.target, run), axes)
+        tree[STATE] = state_dataset(state_of(problem.target, run), axes)
         return tree
 
     def _draw_to_store(self, problem, run, num_draws, table, earlier, settings):
@@ -671,7 +668,7 @@ class GibbsFairClustering(PosteriorEstimator):
             draws = unscaled(problem, draws)
             if stored is None:
                 return begin_run(path, self._tree_of(problem, run, draws, table, settings), run.sweep, wanted)
-            stored.append(draws, run.sweep, _state_of(problem.target, run))
+            stored.append(draws, run.sweep, state_of(problem.target, run))
             return stored
 
         def finish():
@@ -714,20 +711,6 @@ class GibbsFairClustering(PosteriorEstimator):
         more["kept_of"] = settings.get("kept_of", self.num_draws)
         return {**known, **more, "thinning": thinning, "wanted": wanted}
 
-    def _saved_run(self, problem):
-        """The problem, with the modes between which chains jump, and the tree's run, ready to continue."""
-        arrays = {name: on_device(values) for name, values in arrays_of(self.posterior_[STATE]).items()}
-        keys, target, moves = arrays.pop("key"), problem.target, problem.target.moves(problem.settings)
-        known_modes = {name: arrays.pop(JUMP + name) for name in Modes._fields if JUMP + name in arrays}
-        betas = arrays.pop(BETAS, None)
-        if betas is not None:
-            target = with_replicas(target, betas)
-            moves = target.moves(problem.settings)
-        if known_modes:
-            target, moves = with_jumps(target, moves, Modes(**known_modes))
-        run = Run(keys, self._run["sweep"], target.read(arrays), tuned(moves, self._run["tuning"]))
-        return problem._replace(target=target), run
-
     def _known_data(self, tree):
         """X, groups and weights (None if all are 1) of the fit, from its tree."""
         constant = tree["constant_data"]
@@ -751,42 +734,12 @@ def _refuse_rows(mesh):
         raise ValueError(message("mesh", "give processes chains, not rows", f"the axes {dict(mesh.shape)}", remedy))
 
 
-def _refuse_shares(path, tree, settings):
-    """Raise a ValueError for a run made by an earlier version with rows in several processes."""
-    if (settings.get("shares") or 1) > 1 or "fairlet_loss" in tree[STATE]:
-        rule = "be a run of one process with all rows"
-        got = f"{str(path)!r}, which an earlier version made with mesh(rows=...)"
-        remedy = "bayesfair.posterior.read_tree reads its draws. To continue, fit all rows again in one process."
-        raise ValueError(message("path", rule, got, remedy))
-
-
 def _about_fairlets(problem):
     """How near the fixed fairlets of all draws are to the best ones; None if draws change them."""
     found = problem.table.fairlets
     if found is None or not problem.target.keeps_fairlets:
         return None
     return {"gap": 0.0 if found.optimal else found.gap}
-
-
-def _state_of(target, run):
-    """The state from which a run continues, as arrays by name."""
-    modes = target.modes if isinstance(target, HasUnits) else None
-    known_modes = {} if modes is None else modes._asdict()
-    state = {**target.write(run.states), "key": run.keys, **{JUMP + name: one for name, one in known_modes.items()}}
-    if hasattr(target, "betas"):
-        state[BETAS] = target.betas
-    return {name: np.asarray(one) for name, one in state.items()}
-
-
-def _modes_dataset(problem, found: FoundModes):
-    """The modes that were found, for the tree, with losses in the units of the table."""
-    import xarray as xr
-
-    columns = {name: ("mode", getattr(found, name)) for name in MODE_FIGURES}
-    columns["loss"] = ("mode", unscaled_loss(problem, found.loss))
-    columns["labels"] = (("mode", "obs"), found.labels)
-    masses = "measured" if found.weighed or len(found.starts) == 1 else "not known"
-    return xr.Dataset(columns, attrs={"num_starts": found.num_starts, "masses": masses, "path_length": found.length})
 
 
 def _mixed_of(names, n_columns) -> MixedTable:
