@@ -35,6 +35,13 @@ def _shortened(value):
     return text if len(text) <= most else " ".join(f"{text[: most - end - 5]} ... {text[-end:]}".split())
 
 
+def listed(items, shown=12):
+    """The items separated by commas, at most `shown` of them, and the number of the others."""
+    items = [str(item) for item in items]
+    more = f" and {len(items) - shown} more" if len(items) > shown else ""
+    return ", ".join(items[:shown]) + more
+
+
 class Interrupted(RuntimeWarning):
     """A fit was asked to stop, and keeps what it has."""
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 import bayesfair as bf
-from bayesfair._check import message
+from bayesfair._check import listed, message
 from bayesfair._columns import with_note
-from bayesfair.cli.tables import UNNAMED, listed, separator_hint, typed
+from bayesfair.cli.tables import UNNAMED, separator_hint, typed
 
 # How programs write a missing number: pandas' list. In sensitive columns these are categories.
 MISSING_NUMBERS = {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"} | {

@@ -8,7 +8,7 @@ from shlex import quote
 from textwrap import fill
 
 import bayesfair as bf
-from bayesfair._check import message
+from bayesfair._check import listed, message
 from bayesfair._files import check_destination
 from bayesfair._progress import one_step
 from bayesfair.cli.columns import Wanted, check_several, choose_columns, column_of_names, row_names, standardized
@@ -35,7 +35,7 @@ from bayesfair.cli.output import (
 )
 from bayesfair.cli.processes import in_processes, quietly
 from bayesfair.cli.results import beside, clusters_of, draws_of
-from bayesfair.cli.tables import check_ending, is_table, listed, read_table, to_csv, typed, write_table
+from bayesfair.cli.tables import check_ending, is_table, read_table, to_csv, typed, write_table
 from bayesfair.posterior.diagnostics import scalar_table
 from bayesfair.posterior.saved import settings_of
 from bayesfair.posterior.schema import variable

@@ -3,11 +3,11 @@
 from typing import NamedTuple
 
 import bayesfair as bf
-from bayesfair._check import message
+from bayesfair._check import listed, message
 from bayesfair._columns import scaled_alike
 from bayesfair.cli.columns import Wanted, choose_columns
 from bayesfair.cli.results import probabilities
-from bayesfair.cli.tables import listed, separator_hint, typed
+from bayesfair.cli.tables import separator_hint, typed
 from bayesfair.posterior.saved import settings_of
 
 

@@ -5,13 +5,12 @@ from importlib.util import find_spec
 from io import BytesIO
 
 import bayesfair as bf
-from bayesfair._check import message
+from bayesfair._check import listed, message
 from bayesfair._files import COLUMNAR, write_whole
 
 COMPRESSED = (".gz", ".bz2", ".zip", ".xz", ".zst")  # endings that pandas unpacks by itself
 BEGINNING = 4096  # bytes of a file that are searched for its first line
 UNNAMED = "Unnamed: "  # with the position: pandas' name for a column without one
-SHOWN = 12
 NO_SEPARATOR = "Give the separator of its columns, such as --separator ';'."
 HOW_CSV_IS_READ = (
     "Name its columns in the first line, quote fields that hold the separator, and check --separator and --encoding, such as "
@@ -101,13 +100,6 @@ def _by_polars(table, buffer, write):
 
     cells = {name: [None if cell is pd.NA else cell for cell in table[name].tolist()] for name in table}
     getattr(polars.DataFrame(cells), write)(buffer)
-
-
-def listed(items, shown=SHOWN):
-    """The items separated by commas, at most `shown` of them, and the number of the others."""
-    items = [str(item) for item in items]
-    more = f" and {len(items) - shown} more" if len(items) > shown else ""
-    return ", ".join(items[:shown]) + more
 
 
 def typed(name):

@@ -163,12 +163,11 @@ class GibbsFairClustering(PosteriorEstimator):
 
     Notes
     -----
-    Targets: one reallocation in a sweep would not be exact for the cut (Plummer 2015), so `inner_steps` of them approach
-    it. Under the cut lambda_f stays where it starts.
+    One reallocation in a sweep would not be exact for the cut (Plummer 2015), so `inner_steps` of them approach it. Under
+    the cut lambda_f stays where it starts.
 
-    Categories: columns become indicators. Two rows pay `category_weight` for every categorical column in which they
-    differ, beside what their numbers pay (Huang 1998). Under "kl" and "binary" categories pay entropies. New rows with an
-    unknown level are refused.
+    Categorical columns become indicators (Huang 1998). Under "kl" and "binary" they pay entropies. New rows with an unknown
+    level are refused.
 
     Kept fairlets are `fairlet` (chain, draw, obs), or (chain, kept_draw, obs) for a number, in the group `posterior`. An
     anchor's fairlet has the same number in all draws. Without anchors the numbers mean nothing from draw to draw.
@@ -703,13 +702,10 @@ class GibbsFairClustering(PosteriorEstimator):
         }
 
     def _run_of(self, tree, settings):
-        """The run's progress; its states are in the tree, and only `resume` builds the target that reads them."""
-        thinning = settings.get("thinning", settings["parameters"]["thinning"])  # a number in older files
-        wanted = settings.get("wanted", tree["posterior"].sizes["draw"])  # not in older files
-        known = {name: settings[name] for name in ("sweep", "tuning")}
-        more = {"fairlets": settings.get("fairlets"), "promise": settings.get("promise", self._promise)}  # likewise
-        more["kept_of"] = settings.get("kept_of", self.num_draws)
-        return {**known, **more, "thinning": thinning, "wanted": wanted}
+        """The run's progress; its states are in the tree. Older files lack some of it."""
+        older = {"thinning": settings["parameters"]["thinning"], "wanted": tree["posterior"].sizes["draw"]}
+        older |= {"fairlets": None, "promise": self._promise, "kept_of": self.num_draws}
+        return {name: settings.get(name, older.get(name)) for name in ("sweep", "tuning", *older)}
 
     def _known_data(self, tree):
         """X, groups and weights (None if all are 1) of the fit, from its tree."""

@@ -8,9 +8,7 @@ from numpy.typing import ArrayLike
 
 from bayesfair._arrays import cell_masses
 from bayesfair._check import (
-    check_columns,
     check_features,
-    check_finite,
     check_integer,
     check_number,
     check_positive_weights,
@@ -382,11 +380,7 @@ def decompose(
 
 def features_of(X):
     """`check_features`, but float32 stays float32."""
-    if getattr(X, "dtype", None) != np.float32:
-        return check_features(X)
-    names = check_columns(X)
-    check_finite(X, names)
-    return X
+    return check_features(X, dtypes=(np.float64, np.float32))
 
 
 def _optimal(table):

@@ -25,9 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesfair._check import check_integer, message
-
-SHOWN = 8  # rows or columns named in an error
+from bayesfair._check import check_integer, listed, message
 
 
 class Info(NamedTuple):
@@ -99,14 +97,10 @@ def _cut(graph, r, c, zeros):
     columns = np.flatnonzero(~zeros[rows].all(0))
     most = int(c[inside].sum() + open_cells.sum())
     return (
-        f"No binary matrix has these margins: rows {_listed(rows)} need {r[rows].sum()} ones, and the columns open to them, "
-        f"{_listed(columns.tolist())}, can give them at most {most}. Remedy: change their sums"
+        f"No binary matrix has these margins: rows {listed(rows)} need {r[rows].sum()} ones, and the columns open to them, "
+        f"{listed(columns)}, can give them at most {most}. Remedy: change their sums"
         + (", or open cells that `zeros` closes." if zeros.any() else ".")
     )
-
-
-def _listed(numbers):
-    return ", ".join(map(str, numbers[:SHOWN])) + (f" and {len(numbers) - SHOWN} more" if len(numbers) > SHOWN else "")
 
 
 def _margin(argument, sums):
