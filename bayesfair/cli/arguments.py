@@ -326,13 +326,9 @@ def _composition(option, text):
         return text
     parts = [field.rpartition("=") for field in _fields(option, text)]
     groups, counts = [group.strip() for group, _, _ in parts], [count.strip() for _, _, count in parts]
-    named = all(groups) and len(set(groups)) == len(groups)
-    if not all(re.fullmatch("[0-9]{1,18}", count) for count in counts) or not (
-        named or not any("=" in p for p in parts)
-    ):
-        rule = (
-            "be auto, singletons, a number of fairlets, counts in the order of the sorted groups, or group=count pairs"
-        )
+    named, unnamed = all(groups) and len(set(groups)) == len(groups), not any("=" in part for part in parts)
+    if not ((named or unnamed) and all(re.fullmatch("[0-9]{1,18}", count) for count in counts)):
+        rule = "be auto, singletons, a number of fairlets, counts of the sorted groups, or group=count pairs"
         raise ValueError(message(option, rule, repr(text), "Write for example 9,8 or F=9,M=8."))
     if named:
         return dict(zip(groups, map(int, counts)))

@@ -41,14 +41,8 @@ SETTINGS = {  # {title in the help: {parameter: option}}
             "members of each group per fairlet, of gibbs with another --target than labels: auto, singletons, 9,8 (groups "
             "sorted), F=9,M=8, or a number of fairlets",
         ),
-        "min_balance": Option(
-            "--min-balance", "B", f"the least Balance of a cluster; exact is to within one person; {OF_LABELS}"
-        ),
-        "crossed": Option(
-            "--each-attribute",
-            help=f"balance every sensitive column on its own, not their combinations; {OF_LABELS}",
-            const=False,
-        ),
+        "min_balance": Option("--min-balance", "B", f"the least Balance of a cluster, or exact; {OF_LABELS}"),
+        "crossed": Option("--each-attribute", None, f"balance every sensitive column on its own; {OF_LABELS}", False),
         "size_min": Option("--size-min", "N", f"the least rows of a cluster; {OF_LABELS}"),
         "size_max": Option("--size-max", "N", f"the most rows of a cluster; {OF_LABELS}"),
         "min_group_size": Option("--merge-groups-below", "N", "merge groups of fewer rows into one"),
@@ -57,14 +51,10 @@ SETTINGS = {  # {title in the help: {parameter: option}}
     "of some methods": {
         "fairness_weight": Option("--fairness-weight", "W", "what fairness weighs against the loss"),
         "max_gap": Option("--max-gap", "GAP", "the largest gap (FMC, eq. 6)"),
-        "max_fairness_error": Option(
-            "--max-fairness-error", "KL", "the largest KL error, met by the smallest weight that does"
-        ),
+        "max_fairness_error": Option("--max-fairness-error", "KL", "the largest KL error, met by the least weight"),
         "covariance_type": Option("--covariance", "NAME"),
         "objective": Option("--objective", "NAME"),
-        "affinity": Option(
-            "--affinity", "NAME", "of --objective ncut; precomputed: the features are a symmetric matrix"
-        ),
+        "affinity": Option("--affinity", "NAME", "of --objective ncut; precomputed: features are a symmetric matrix"),
         "n_neighbors": Option("--n-neighbors", "N", "to which --objective ncut ties each row"),
         "inference": Option("--inference", "NAME"),
         "tilt": Option("--tilt", "T"),
@@ -81,17 +71,9 @@ SETTINGS = {  # {title in the help: {parameter: option}}
         "num_chains": Option("--num-chains", "N"),
         "num_warmup": Option("--num-warmup", "N"),
         "num_draws": Option("--num-draws", "N"),
-        "thinning": Option(
-            "--thinning", "N", "sweeps from draw to draw; auto goes by the autocorrelation in the warm-up"
-        ),
-        "tempering": Option(
-            "--tempering",
-            help="copies of the chains at higher temperatures cross modes that nothing else does, at several times the cost",
-            const=True,
-        ),
-        "fairlet_move": Option(
-            "--fairlet-move", "NAME", "rectangular-loop is the paper's Algorithm 1 as published, and slow"
-        ),
+        "thinning": Option("--thinning", "N", "sweeps from draw to draw; auto goes by the warm-up's autocorrelation"),
+        "tempering": Option("--tempering", None, "hotter copies of chains cross modes, at much higher cost", True),
+        "fairlet_move": Option("--fairlet-move", "NAME", "rectangular-loop is the paper's Algorithm 1, and slow"),
         "keep_fairlets": Option("--keep-fairlets", "N", "keep the fairlets of so many draws of each chain"),
     },
 }

@@ -4,6 +4,7 @@ from functools import cached_property, wraps
 from html import escape
 from os import PathLike
 from time import perf_counter
+from typing import Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
@@ -54,8 +55,8 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
 
     `fit` sets `_seed` (`_draw_seed`), `_names` and `_row_names` (`_describe`), builds a tree of draws and rows with
     `_settings` and passes it, with its run, to `_adopt`. Subclasses extend `_take`, which sets what `save` and `resume`
-    need, and `_derived`, which may fail; their `_run_of(tree, settings)` makes the run of a file. `fit` and `resume` are
-    `whole_or_not`: an earlier posterior keeps all that belongs to it.
+    need, and `_derived`, which may fail; their `_run_of(tree, settings)` makes the run of a file, with which their
+    `_resume` goes on. `fit` and `resume` are `whole_or_not`: an earlier posterior keeps all that belongs to it.
     """
 
     posterior_: "DataTree"
@@ -84,6 +85,34 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         check_is_fitted(self, "posterior_")
         self._check_same_table()
         write_tree(self.posterior_, path)
+
+    @whole_or_not
+    def resume(self, num_draws: int | None = None) -> Self:
+        """Go on from the last draw.
+
+        Data and settings are those of the fit: only `num_draws`, `progress_bar`, `mesh` and `chain_method` may change. The
+        draws of `GibbsFairClustering` are bit for bit those of one longer run, and a run with a `store` goes on there.
+
+        Parameters
+        ----------
+        num_draws : int, at least 1, optional
+            Further draws of each chain. By default an interrupted run makes what is missing, and a finished one makes as many
+            again.
+
+        Returns
+        -------
+        self
+            The estimator with all draws.
+
+        Raises
+        ------
+        ValueError
+            If the fit was by "svi", or the table, a setting or the posterior was changed since the fit.
+        """
+        check_is_fitted(self, "posterior_")
+        check_whole(self.posterior_, "`posterior_`", "Assign the run's own tree to it, or fit again.")
+        self._check_same_settings()
+        return self._resume(num_draws)
 
     def _html_repr(self):
         """scikit-learn's diagram in a notebook and, after a fit, the posterior in short."""
@@ -124,10 +153,8 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
             remedy = "The posterior belongs to the old table: change a copy of it, and fit again."
             raise ValueError(message("X", "be unchanged since the fit", "a table that was changed", remedy))
 
-    def _check_resumable(self):
-        """Raise an error without a posterior, if it lost rows, draws or their order, or if a setting differs from its own."""
-        check_is_fitted(self, "posterior_")
-        check_whole(self.posterior_, "`posterior_`", "Assign the run's own tree to it, or fit again.")
+    def _check_same_settings(self):
+        """Raise a ValueError if a setting differs from that of the posterior; one that no file holds is not compared."""
         known, given = settings_of(self.posterior_)["parameters"], self.get_params(deep=False)
         for name, value in known.items():
             if name not in MAY_CHANGE and name in given and plain(given[name]) != plain(value):

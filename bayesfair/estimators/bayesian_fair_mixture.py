@@ -382,29 +382,7 @@ class BayesianFairMixture(PosteriorEstimator):
         """
         return self.predict_proba(X).argmax(1)
 
-    @whole_or_not
-    def resume(self, num_draws: int | None = None) -> Self:
-        """Go on from the last draw.
-
-        Data and settings are those of the fit: only `num_draws`, `progress_bar` and `chain_method` may change.
-
-        Parameters
-        ----------
-        num_draws : int, at least 1, optional
-            Further draws of each chain. By default an interrupted run makes what is missing, and a finished one makes as many
-            again.
-
-        Returns
-        -------
-        self
-            The estimator with all draws.
-
-        Raises
-        ------
-        ValueError
-            If the fit was by "svi", or the table, a setting or the posterior was changed since the fit.
-        """
-        self._check_resumable()
+    def _resume(self, num_draws):
         if self.inference == "svi":
             remedy = "A guide cannot be resumed: fit again."
             raise ValueError(message("inference", "be 'nuts' or 'gibbs'", "'svi'", remedy))

@@ -377,35 +377,12 @@ class GibbsFairClustering(PosteriorEstimator):
         modes = None if found is None else modes_dataset(problem, found)
         return self._sample(problem, run, self.num_draws, (X, groups, weight, modes))
 
-    @whole_or_not
-    def resume(self, num_draws: int | None = None) -> Self:
-        """Go on from the last draw. The draws are bit for bit those of one longer run.
-
-        Data and settings are those of the fit: only `num_draws`, `progress_bar` and `mesh` may change. A run with a `store`
-        goes on there.
-
-        Parameters
-        ----------
-        num_draws : int, at least 1, optional
-            Further draws of each chain. By default an interrupted run makes what is missing, and a finished one makes as many
-            again.
-
-        Returns
-        -------
-        self
-            The estimator with all draws.
-
-        Raises
-        ------
-        ValueError
-            If the table, a setting or the posterior was changed since the fit.
-        """
-        self._check_resumable()
+    def _resume(self, num_draws):
         _refuse_rows(self.mesh)
         with sharing(self.mesh, "chains", stops=True):
-            return self._resume(num_draws)
+            return self._go_on(num_draws)
 
-    def _resume(self, num_draws):
+    def _go_on(self, num_draws):
         self._check_same_table()
         self._start_clock(self.posterior_)
         missing = self._run["wanted"] - self.posterior_["posterior"].sizes["draw"]
