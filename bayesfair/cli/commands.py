@@ -53,8 +53,8 @@ def demo(arguments):
     print(data, flush=True)
     X = standardized(data.features)
     plain = KMeans(3, n_init=10, random_state=arguments.random_state).fit_predict(X)
-    typed = {name: getattr(arguments, name) for name in ("num_chains", "num_warmup", "num_draws", "random_state")}
-    settings = {"n_clusters": 3, "progress_bar": shows_progress(), **typed}
+    asked = {name: getattr(arguments, name) for name in ("num_chains", "num_warmup", "num_draws", "random_state")}
+    settings = {"n_clusters": 3, "progress_bar": shows_progress(), **asked}
     estimator = bf.GibbsFairClustering(target="labels", **settings).fit(X, sensitive_features=data.sensitive)
     _, status = save(estimator, places[0])
     print_point_estimate(estimator)
@@ -175,10 +175,10 @@ def _check_table_out(arguments):
 
 def _of_table(arguments):
     """The options of `memberships` that read the table as in `fit`."""
-    typed = {"table": os.fspath(arguments.table), "index": arguments.index}
+    given = {"table": os.fspath(arguments.table), "index": arguments.index}
     usual = {"separator": ",", "decimal": ".", "encoding": "utf-8"}
-    typed |= {name: value for name in usual if (value := getattr(arguments, name)) != usual[name]}
-    return "".join(f" --{name} {quote(value)}" for name, value in typed.items() if value is not None)
+    given |= {name: value for name in usual if (value := getattr(arguments, name)) != usual[name]}
+    return "".join(f" --{name} {quote(value)}" for name, value in given.items() if value is not None)
 
 
 def _saved_and_judged(estimator, run_file, of_table=""):

@@ -156,10 +156,6 @@ class GibbsFairClustering(PosteriorEstimator):
         Sweeps done.
     thinning_ : int
         Sweeps from draw to draw.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : numpy.ndarray of shape (n_features,)
-        Names of the columns, if the table has names.
 
     Notes
     -----

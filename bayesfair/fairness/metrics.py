@@ -347,21 +347,7 @@ def encode_assignment(labels_or_soft):
     if array.ndim != 1:
         rule = "be one label per row, or soft assignments (N, K)"
         raise ValueError(message("labels", rule, f"{array.ndim} dimensions", "Pass est.labels_ or predict_proba(X)."))
-    if array.dtype.kind in "iu" and array.size:
-        return _encode_integers(array)
     return encode_values(array, "labels")
-
-
-def _encode_integers(labels):
-    """Codes without sorting, for labels that are as dense as those of clusters."""
-    lowest = int(labels.min())
-    if int(labels.max()) - lowest >= len(labels):
-        levels, code = np.unique(labels, return_inverse=True)
-        return code, levels.tolist()
-    wide = labels.astype(np.int64, copy=False) if labels.dtype.kind == "i" else labels
-    place = (wide - wide.min()).astype(np.int64, copy=False)
-    held = np.bincount(place) > 0
-    return (held.cumsum() - 1)[place], [lowest + at for at in np.flatnonzero(held).tolist()]
 
 
 def check_target(target, groups, masses=None, *, argument="target"):
