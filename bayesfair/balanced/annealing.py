@@ -217,11 +217,8 @@ class Multipliers(NamedTuple):
         left = whole - np.einsum("tgkl,tgkm->tlm", both, moved)
         signs, held = np.array([1.0, -1.0]), held.reshape(n_starts, -1)
         curvature = np.einsum("i,j,tkl->tikjl", signs, signs, left).reshape(n_starts, 2 * n_clusters, -1)
-        curvature = curvature * (held[:, :, None] & held[:, None])
-        curvature += np.eye(2 * n_clusters) * np.where(held, ridge[:, None], 1.0)[:, None]
         rest = excess - signs[:, None] * np.einsum("tgkl,tgk->tl", both, step)[:, None]
-        sizes = np.linalg.solve(curvature, np.where(held, rest.reshape(n_starts, -1), 0.0)[..., None])
-        sizes = sizes.reshape(excess.shape)
+        sizes = _step_of_held(held, curvature, rest.reshape(n_starts, -1), ridge).reshape(excess.shape)
         return step - np.einsum("tgkl,tl->tgk", moved, sizes[:, 0] - sizes[:, 1]), sizes
 
     def _step_by_groups(self, excess, slope, ridge):
@@ -248,10 +245,14 @@ class Multipliers(NamedTuple):
         curvature = np.einsum("jg,tgkl,ig->tjkil", self.A, slope, self.A, optimize=True)
         curvature = curvature.reshape(n_starts, n_rows * n_clusters, -1)
         held = (self.equal | (mu > 0) | (excess > 0)).reshape(n_starts, -1)
-        curvature = curvature * (held[:, :, None] & held[:, None])
-        curvature += np.eye(curvature.shape[1]) * np.where(held, ridge[:, None], 1.0)[:, None]
-        rest = np.where(held, excess.reshape(n_starts, -1), 0.0)
-        return np.linalg.solve(curvature, rest[..., None]).reshape(mu.shape)
+        return _step_of_held(held, curvature, excess.reshape(n_starts, -1), ridge).reshape(mu.shape)
+
+
+def _step_of_held(held, curvature, rest, ridge):
+    """Newton's step (starts, duals) of the duals that are `held`; the others stay."""
+    curvature = curvature * (held[:, :, None] & held[:, None])
+    curvature += np.eye(held.shape[1]) * np.where(held, ridge[:, None], 1.0)[:, None]
+    return np.linalg.solve(curvature, np.where(held, rest, 0.0)[..., None])[..., 0]
 
 
 class Cooled(NamedTuple):
