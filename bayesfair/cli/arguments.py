@@ -383,6 +383,6 @@ SHARED = {  # {name: (kind, metavar, help, default)}
     "--encoding": (_encoding, None, "of the file, such as cp1252", "utf-8"),
     "--thousands": (Literal[*THOUSANDS], "CHAR", "between groups of digits: --thousands , reads 25,836 as 25836", None),
     "--na": (_names, "TEXT[,TEXT]", "cells that mean missing, beside empty ones and, in features, NA and the like", []),
-    "--missing": (Literal[*MISSING], "NAME", "rows without a value (default: error; big-learn keeps numbers)", None),
+    "--missing": (Literal[*MISSING], "NAME", "rows without a value (default: error; big-learn keeps them)", None),
     "--missing-group": (_filled, "NAME", "put rows without a sensitive value into a group of this name", None),
 }
