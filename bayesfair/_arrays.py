@@ -38,8 +38,7 @@ def namespace(*arrays):
 def inner_sum(terms, axis=-1):
     """Sum over an inner axis, usually short: features, or the slots of a fairlet.
 
-    For JAX it is unrolled: XLA's reduction over a short inner axis does not vectorise on CPUs and prevents fusion,
-    which costs tenfold.
+    JAX's is unrolled: XLA's reduction over a short inner axis costs tenfold, as it neither vectorises on CPUs nor fuses.
     """
     if isinstance(terms, np.ndarray) or not 0 < terms.shape[axis] <= WRITTEN_OUT:
         return terms.sum(axis)
@@ -55,10 +54,7 @@ def on_device(values, dtype=None):
 
 
 def stack(trees):
-    """Join trees of arrays (states of runs, chains, replicas) along a new leading axis, on the host.
-
-    Nothing is compiled.
-    """
+    """Join trees of arrays (states of runs, chains, replicas) along a new leading axis, on the host: nothing is compiled."""
     import jax
 
     return jax.tree.map(lambda *leaves: np.stack(leaves), *jax.device_get(trees))
@@ -84,10 +80,7 @@ def cluster_sums(X, labels, n_clusters, weight=None):
 
 
 def code_masses(code, n_codes, weight=None):
-    """Number or weight of the rows with every code in [n_codes], block by block.
-
-    `np.bincount` alone makes an int64 copy of all codes.
-    """
+    """Number or weight of the rows with every code in [n_codes]; in blocks, as `np.bincount` copies all codes as int64."""
     blocks = row_blocks(len(code))
     held = (np.bincount(code[rows], None if weight is None else weight[rows], n_codes) for rows in blocks)
     return sum(held, np.zeros(n_codes, int if weight is None else float))
@@ -113,10 +106,7 @@ def row_numbers(n_rows):
 
 
 def distinct_places(points, most):
-    """Positions of up to `most` distinct rows, fewer only if there are no more.
-
-    `points(part)`: a slice of the rows (n, d). Only the first rows are read, unless they repeat.
-    """
+    """Positions of up to `most` distinct rows of `points(slice)` (n, d), which reads only the first, unless they repeat."""
     for part in (slice(max(1000, 10 * most)), slice(None)):
         first = np.unique(points(part), axis=0, return_index=True)[1]
         if len(first) >= most:

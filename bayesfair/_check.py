@@ -4,6 +4,7 @@ import math
 import re
 import warnings
 from collections import Counter
+from contextlib import suppress
 from datetime import date, time, timedelta
 from inspect import signature
 from numbers import Integral, Real
@@ -18,13 +19,11 @@ MOST_OF_VALUE, MOST_OF_SENTENCE = 80, 240  # letters of a value that a message s
 CONTAINER = re.compile(r"[\w.]*(\[.*\]|\(.*\)|\{.*\}|<.*>)$|[^\n]*\n", re.DOTALL)  # the text of a container
 LARGEST_WEIGHT = 1e15  # of all rows together: squares stay finite in float32
 PACKAGE = str(Path(__file__).parent)
+NOT_NUMERIC = "Encode or drop the columns that are not numeric."
 
 
 def message(argument, rule, value, remedy):
-    """The form of an error: "`argument` must rule, got value. Remedy."
-
-    A long value is shortened: it may be a whole table, and personal data.
-    """
+    """The form of an error: "`argument` must rule, got value. Remedy."; a value, perhaps personal data, is shortened."""
     return f"`{argument}` must {rule}, got {_shortened(value)}. {remedy}"
 
 
@@ -34,6 +33,13 @@ def _shortened(value):
     most = MOST_OF_SENTENCE if isinstance(value, str) and not CONTAINER.match(text) else MOST_OF_VALUE
     end = most // 4
     return text if len(text) <= most else " ".join(f"{text[: most - end - 5]} ... {text[-end:]}".split())
+
+
+def listed(items, shown=12):
+    """The items separated by commas, at most `shown` of them, and the number of the others."""
+    items = [str(item) for item in items]
+    more = f" and {len(items) - shown} more" if len(items) > shown else ""
+    return ", ".join(items[:shown]) + more
 
 
 class Interrupted(RuntimeWarning):
@@ -52,11 +58,8 @@ def attempt(what, compute):
     except Warning:  # that the user turned into an error
         raise
     except Exception as error:
-        tell(
-            f"{what} could not be computed: {type(error).__name__}: {error}. It is missing, but no draw is lost. Remedy: save "
-            "the posterior, and compute what you need from it.",
-            RuntimeWarning,
-        )
+        text = f"{what} could not be computed: {type(error).__name__}: {error}. It is missing, but no draw is lost."
+        tell(f"{text} Remedy: save the posterior, and compute what you need from it.", RuntimeWarning)
         return None
 
 
@@ -73,9 +76,8 @@ class Number(NamedTuple):
         if self.above:
             least = "zero" if self.least == 0 else self.least
             return f"{what} above {least}" + (f" and at most {self.most}" if self.most < math.inf else "")
-        return what + (
-            f", at least {self.least}" if self.most == math.inf else f", between {self.least} and {self.most}"
-        )
+        at_least = f"at least {self.least}" if self.most == math.inf else f"between {self.least} and {self.most}"
+        return f"{what}, {at_least}"
 
     def knows(self, value):
         """Is the value a number of this kind, whether or not in the range?"""
@@ -138,33 +140,20 @@ def _seeded(make, argument, seed):
         return make(seed)
     except (TypeError, ValueError) as error:
         rule = "be None, an integer from 0 to 2**32 - 1 or a numpy.random.RandomState"
-        remedy = (
-            "This value cannot be used to seed a numpy.random.RandomState instance: pass an int for repeatable results."
-        )
+        remedy = "This cannot be used to seed a numpy.random.RandomState instance: pass an int for repeatable results."
         raise ValueError(message(argument, rule, repr(seed), remedy)) from error
 
 
 def check_same_length(argument, length, other, other_length):
     """Raise a ValueError if two arguments have different numbers of rows."""
     if length != other_length:
-        raise ValueError(
-            message(
-                argument,
-                f"have one entry per row of `{other}` ({other_length})",
-                f"{length} entries",
-                "Take both from the same table, after the same filtering.",
-            )
-        )
+        rule = f"have one entry per row of `{other}` ({other_length})"
+        remedy = "Take both from the same table, after the same filtering."
+        raise ValueError(message(argument, rule, f"{length} entries", remedy))
 
 
 def check_weights(sample_weight, n_obs, X=None, *, argument="sample_weight"):
-    """`sample_weight` as float64 (N,), ones where it is None.
-
-    Raises
-    ------
-    TypeError: entries that are not numbers. ValueError: another length, shape or row index than that of `X`, entries that are
-    negative, not finite or beyond what float32 holds, nothing above zero.
-    """
+    """`sample_weight` as float64 (N,), ones if it is None; errors unless it is N finite numbers of at least 0, some above."""
     if sample_weight is None:
         return np.ones(n_obs)
     check_same_index(argument, sample_weight, "X", X)
@@ -185,10 +174,18 @@ def check_weights(sample_weight, n_obs, X=None, *, argument="sample_weight"):
     if not weight.any():
         raise ValueError(message(argument, "be above zero for some row", "all weights zero", remedy))
     if weight.sum() > LARGEST_WEIGHT or weight[weight > 0].min() < 1 / LARGEST_WEIGHT:
+        rule = f"lie between {1 / LARGEST_WEIGHT:.0e} and {LARGEST_WEIGHT:.0e}"
         got = f"{weight[weight > 0].min():.3g} to {weight.max():.3g}"
-        raise ValueError(
-            message(argument, f"lie between {1 / LARGEST_WEIGHT:.0e} and {LARGEST_WEIGHT:.0e}", got, remedy)
-        )
+        raise ValueError(message(argument, rule, got, remedy))
+    return weight
+
+
+def check_positive_weights(sample_weight, n_obs, X=None):
+    """`check_weights` without a 0, on whose row results would not depend."""
+    weight = check_weights(sample_weight, n_obs, X)
+    if (weight == 0).any():
+        got = f"0 at row {int((weight == 0).argmax())}"
+        raise ValueError(message("sample_weight", "be above zero", got, "Drop rows of weight 0 first."))
     return weight
 
 
@@ -214,11 +211,8 @@ def node_names(argument, names):
 def check_same_index(argument, value, other, other_value):
     """Raise a ValueError if both are pandas objects with different row indexes: by position rows would be mixed up."""
     index, wanted = (getattr(part, "index", None) for part in (value, other_value))
-    if (
-        not (hasattr(index, "equals") and hasattr(wanted, "equals"))
-        or len(index) != len(wanted)
-        or index.equals(wanted)
-    ):
+    of_pandas = hasattr(index, "equals") and hasattr(wanted, "equals")
+    if not of_pandas or len(index) != len(wanted) or index.equals(wanted):
         return  # another check compares lengths
     begins = [", ".join(map(repr, part[:3].tolist())) for part in (index, wanted)]
     got = f"one that begins with {begins[0]} but that of `{other}` begins with {begins[1]}"
@@ -232,10 +226,7 @@ def place(names, column):
 
 
 def check_in_memory(argument, table):
-    """Raise a TypeError for a polars LazyFrame or a sparse matrix, and a ValueError for a masked array.
-
-    A LazyFrame is not yet a table, and NumPy would return what is under the mask.
-    """
+    """Raise an error for a polars LazyFrame, a sparse matrix, or a masked array, of which NumPy would show what is masked."""
     if np.ma.is_masked(table):
         remedy = f"Pass {argument}.filled(np.nan) if NaN is allowed; otherwise impute those entries or drop their rows."
         got = f"a masked array that hides {np.ma.count_masked(table)}"
@@ -248,12 +239,7 @@ def check_in_memory(argument, table):
 
 
 def column_names(X, *, argument="X"):
-    """The names of a data frame's columns, None for arrays and lists.
-
-    Raises
-    ------
-    TypeError: a table that is not in memory, names of several types. ValueError: a name that stands twice.
-    """
+    """The names of a data frame's columns, None for arrays and lists; errors for names of several types or given twice."""
     check_in_memory(argument, X)
     if not hasattr(X, "columns"):
         return None
@@ -270,13 +256,7 @@ def column_names(X, *, argument="X"):
 
 
 def check_columns(X, *, argument="X", only=None):
-    """`column_names` of a table whose columns (those at the positions `only`) all hold numbers; booleans are 0 and 1.
-
-    Raises
-    ------
-    As `column_names`; TypeError: a column of text, dates or objects, with its name and the first entry. ValueError: no
-    table of rows and columns, complex numbers.
-    """
+    """`column_names` of a table whose columns (those at the positions `only`) all hold numbers; booleans are 0 and 1."""
     names = column_names(X, argument=argument)
     table = X if names is not None else _array_of(X, argument)
     _check_shape(table, argument)
@@ -294,10 +274,9 @@ def _check_shape(table, argument):
     if 0 in table.shape:
         n_rows, n_columns = table.shape
         what = f"{n_rows} sample(s)" if n_rows == 0 else f"{n_columns} feature(s)"
+        rule = "have at least one row and one column"
         got = f"{what} (shape={table.shape}) while a minimum of 1 is required"
-        raise ValueError(
-            message(argument, "have at least one row and one column", got, "Check the filter that made it.")
-        )
+        raise ValueError(message(argument, rule, got, "Check the filter that made it."))
     if np.iscomplexobj(table):
         remedy = "Complex data not supported: pass real and imaginary parts as columns."
         raise ValueError(message(argument, "hold real numbers", "complex ones", remedy))
@@ -330,28 +309,20 @@ def _check_numbers(values, argument, where):
     if values.dtype.kind in "mM" or (values.dtype.kind == "O" and any(map(is_date, values))):
         remedy = "Turn dates into numbers, such as days since the first one, or drop the column."
         raise TypeError(message(argument, "hold numbers only", f"dates or durations in column {where}", remedy))
-    try:
+    with suppress(TypeError, ValueError):
         values.astype(np.float64)
-    except (TypeError, ValueError):
-        entries = values.astype(object)
-        row, error = next(bad for bad in enumerate(map(_why_no_number, entries)) if bad[1] is not None)
-        bad = f"{entries[row]!r} at row {row}, column {where} ({error})"
-        remedy = "Encode or drop the columns that are not numeric."
-        raise TypeError(message(argument, "hold numbers only", bad, remedy)) from None
+        return
+    for row, entry in enumerate(values.astype(object)):
+        try:
+            np.asarray([entry], dtype=object).astype(np.float64)  # as the array does, which allows missing values
+        except (TypeError, ValueError) as error:
+            bad = f"{entry!r} at row {row}, column {where} ({error})"
+            raise TypeError(message(argument, "hold numbers only", bad, NOT_NUMERIC)) from None
 
 
 def is_date(value):
     """Is it a date, time, duration or pandas' Period, as an object?"""
     return isinstance(value, (date, time, timedelta, np.datetime64, np.timedelta64)) or type(value).__name__ == "Period"
-
-
-def _why_no_number(value):
-    """The error that `float` raises for a value, or None; missing values are left to another check."""
-    try:
-        np.asarray([value], dtype=object).astype(np.float64)
-    except (TypeError, ValueError) as error:
-        return error
-    return None
 
 
 def check_finite(array, names=None, *, argument="X", allow_nan=False):
@@ -370,10 +341,6 @@ def check_features(X, *, argument="X", dtypes=(np.float64,)):
     """`X` as an array (N, d) with N, d >= 1 and finite entries, from pandas, polars, NumPy or nested lists.
 
     dtypes: those that a NumPy array may keep; everything else becomes the first of them.
-
-    Raises
-    ------
-    TypeError: entries that are not numbers. ValueError: wrong dimension, no rows or columns, NaN or infinity.
     """
     names = check_columns(X, argument=argument)
     array = _as_numbers(X, argument, dtypes)
@@ -389,5 +356,5 @@ def _as_numbers(X, argument, dtypes):
             return X.to_numpy(dtype=dtypes[0], na_value=np.nan)
         return np.asarray(X, dtype=dtypes[0])
     except (TypeError, ValueError) as error:
-        remedy = "Encode or drop the columns that are not numeric."
-        raise TypeError(message(argument, "hold numbers only", f"entries that are not ({error})", remedy)) from error
+        got = f"entries that are not ({error})"
+        raise TypeError(message(argument, "hold numbers only", got, NOT_NUMERIC)) from error

@@ -31,20 +31,14 @@ class Statistic(NamedTuple):
 
 
 class FairletDraws(NamedTuple):
-    """The fairlet of every row, in the smallest integer type that holds them, in some draws.
-
-    The draws are numbered from the first of the run; None means all.
-    """
+    """The fairlet of every row in some draws, their `number` counted from the first of the run; None means all draws."""
 
     fairlet: Int[np.ndarray, "chains kept obs"]
     number: Int[np.ndarray, " kept"] | None
 
 
 class Draws(NamedTuple):
-    """Draws of all chains: labels in the smallest integer type that holds K, and scalars by name with their kinds.
-
-    And fairlets, if they are kept.
-    """
+    """Draws of all chains: labels and, if kept, fairlets in the smallest integer type, and scalars by name with their kinds."""
 
     labels: Int[np.ndarray, "chains draws obs"]
     scalars: dict[str, Float[np.ndarray, "chains draws"]]

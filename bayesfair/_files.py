@@ -5,11 +5,9 @@ import os
 import secrets
 import shutil
 import stat
-import warnings
 from pathlib import Path
 
-import bayesfair
-from bayesfair._check import message
+from bayesfair._check import message, tell
 
 COLUMNAR = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather"}  # endings of tables
 ROOT_OF_STORE = "zarr.json"  # a file of the folder that every commit replaces
@@ -22,13 +20,7 @@ def is_store(path):
 
 
 def check_destination(path):
-    """`path` as a pathlib.Path at which a file can be written, as far as can be told without writing.
-
-    Raises
-    ------
-    ValueError: an empty name. OSError: a folder that is not there or that may not be written to, a `path` that is a
-    folder or a device.
-    """
+    """`path` as a pathlib.Path; a ValueError or OSError unless a file can be written there, as far as can be told before."""
     if not os.fspath(path):
         raise ValueError(message("path", "name a file", "''", "Pass a name such as 'run.nc'."))
     path = Path(path)
@@ -52,14 +44,9 @@ def check_destination(path):
 
 
 def write_whole(parts, path):
-    """Write the buffers `parts` to `path`, one after the other, whole or not at all.
+    """Write the buffers `parts` to `path`, one after the other, whole or not at all; errors as of `check_destination`.
 
-    The earlier file stays until the new one is complete and on disk. What a write that was killed left behind is named
-    in a warning.
-
-    Raises
-    ------
-    ValueError, OSError: as `check_destination`, and OSError where the disk is full or fails.
+    The earlier file stays until the new one is complete and on disk. Parts of killed writes are named in a warning.
     """
     path = check_destination(path)
     temporary = beside(path)
@@ -101,9 +88,6 @@ def warn_of_leftovers(path):
     path = Path(path)
     leftovers = sorted(path.parent.glob(f"{glob.escape(_temporary_prefix(path))}*.part"))
     if leftovers:
-        warnings.warn(
-            f"Beside {os.fspath(path)!r} are parts of files whose writing was cut off: {', '.join(map(str, leftovers))}. "
-            "Delete them, unless another process is saving there now.",
-            stacklevel=2,
-            skip_file_prefixes=tuple(bayesfair.__path__),
-        )
+        files = ", ".join(map(str, leftovers))
+        what = f"Beside {os.fspath(path)!r} are parts of files whose writing was cut off: {files}"
+        tell(f"{what}. Delete them, unless another process is saving there now.")

@@ -25,10 +25,7 @@ def free_disk(path):
 
 
 def give_back_freed():
-    """Return freed memory to the operating system.
-
-    glibc keeps freed blocks below 32 MB unless it is asked to trim.
-    """
+    """Return freed memory to the operating system: glibc keeps freed blocks below 32 MB unless it is asked to trim."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
     if trim is not None:
         trim(0)

@@ -7,10 +7,7 @@ BAR = "{{l_bar}}{{bar}}| {{elapsed}} so far, {} {{remaining}} left"
 
 
 def progress(total, description, show, *, at_most=False):
-    """A context whose `update(n)` advances a bar by `n`; its `total`, None if unknown, may be changed on the way.
-
-    `at_most`: the work may end before the total, and so may the time.
-    """
+    """A context whose `update(n)` advances a bar by `n`. `total`: None if unknown; `at_most`: the work may end earlier."""
     if not show:
         return nullcontext(SimpleNamespace(update=lambda n: None, n=0, total=0))
     from tqdm import tqdm

@@ -71,8 +71,7 @@ def here_alone(value):
 def center_and_spread(X, everybody=here_alone, weight=None):
     """Means (d,), standard deviations (d,), exactly 0 for a constant column, and the root of the mean variance.
 
-    Numbers of any size are safe: none is squared before a power of two is taken out. `everybody(value)`: the values of
-    all processes with rows. `weight` (N,): how many rows each row stands for.
+    No number is squared before a power of two is taken out. `everybody(value)`: those of all processes; `weight`: of rows.
     """
     if not any(everybody(weight is not None and bool((weight != 1).any()))):
         weight = None  # rounds as without weights
@@ -99,56 +98,38 @@ def center_and_spread(X, everybody=here_alone, weight=None):
     return middle, spread, float(pooled)
 
 
-def standardise(X, *, names=None, degree=2, center=True, precision=np.float64, dtype=np.float64, argument="X", **whole):
-    """(Z, Scaling): scaled rows of X; `scaling_of` takes the other arguments; `dtype`: of Z."""
-    scaling = scaling_of(X, names=names, degree=degree, center=center, precision=precision, argument=argument, **whole)
+def standardise(X, *, dtype=np.float64, **settings):
+    """(Z, Scaling): scaled rows of X, of this `dtype`; `settings`: of `scaling_of`."""
+    scaling = scaling_of(X, **settings)
     return scaling.rows(X, dtype), scaling
 
 
-def scaling_of(
-    X, *, names=None, degree=2, center=True, precision=np.float64, argument="X", everybody=here_alone, weight=None
-):
+def scaling_of(X, *, names=None, degree=2, center=True, precision=np.float64, everybody=here_alone, weight=None):
     """`Scaling` of X (N, d): less its column means, divided by ONE power of two near its standard deviation.
 
     For methods whose answer is equivariant: nothing over- or underflows, and no bit of ordinary numbers changes. `degree`:
-    of the costs, which `Scaling.cost` must be able to tell in the units of X. `center`: false for costs that know more than
-    differences. `precision`: in which differences will be raised to `degree`. `everybody`, `weight`: as in `center_and_spread`.
-
-    Raises
-    ------
-    ValueError: with the column's name, where differences are lost (`check_resolution`) or costs overflow (`check_costs`).
-
-    Warns
-    -----
-    RuntimeWarning: costs in the units of X are too small for a float64, and read 0 (`check_costs`).
+    of the costs, for which `check_costs` answers; `center`: false for costs that know more than differences; `precision`:
+    in which differences will be raised to `degree` (`check_resolution`); `everybody`, `weight`: of `center_and_spread`.
     """
     middle, spread, pooled = center_and_spread(X, everybody, weight)
-    check_resolution(X, middle, spread, names=names, degree=max(degree, 1), precision=precision, argument=argument)
-    check_costs(spread, names=names, degree=max(degree, 1), terms=X.size, argument=argument)
+    check_resolution(X, middle, spread, names=names, degree=max(degree, 1), precision=precision)
+    check_costs(spread, names=names, degree=max(degree, 1), terms=X.size)
     return Scaling(middle if center else np.zeros_like(middle), int(np.round(np.log2(pooled))) if pooled > 0 else 0)
 
 
-def check_costs(spread, *, names=None, degree=2, terms=1, argument="X"):
+def check_costs(spread, *, names=None, degree=2, terms=1):
     """Can a float64 hold a sum of so many `terms`, powers `degree` of the columns' standard deviations `spread` (d,)?
 
-    Raises
-    ------
-    ValueError: with the column's name, where they overflow.
-
-    Warns
-    -----
-    RuntimeWarning: all are too small, and read 0.
+    A ValueError names the column where they overflow. A warning says that all are too small, and read 0.
     """
     column = int(spread.argmax())
     largest = f"{spread[column]:.3g} in column {place(names, column)}"
     log_cost = np.log2(spread[column]) * degree + np.log2(terms) if spread[column] > 0 else 0.0
     if log_cost > LARGEST_LOG - HEADROOM:
         rule = "have costs that fit float64"
-        raise ValueError(message(argument, rule, f"a spread of {largest}", "Rescale: divide every column by it."))
+        raise ValueError(message("X", rule, f"a spread of {largest}", "Rescale: divide every column by it."))
     if log_cost < SMALLEST_LOG + HEADROOM:
-        what = (
-            f"`{argument}` spreads by no more than {largest}: costs in its units are too small for float64 and become 0"
-        )
+        what = f"`X` spreads by no more than {largest}: costs in its units are too small for float64 and become 0"
         tell(f"{what}. Labels are not affected. Remedy: divide every column by it.", RuntimeWarning)
 
 
@@ -176,14 +157,14 @@ def check_float32(X, *, names):
         raise ValueError(message("X", rule, bad, "Rescale that column."))
 
 
-def check_resolution(X, middle, spread, *, names=None, degree=2, precision=np.float64, argument="X"):
+def check_resolution(X, middle, spread, *, names=None, degree=2, precision=np.float64):
     """Raise a ValueError if differences within a column are lost beside its largest entry or in float64 rounding.
 
     Rows less `middle`, their mean, are raised to `degree` in `precision`. That separates rows that differ by `typical`
     (the median distance from the median, of rows off it) only if the mean is no further from the median than `typical`
     over that root of the precision's epsilon: one entry of 1e10 among hundreds of order 1 fails in float32.
     """
-    _check_rounding(middle, spread, names, argument)
+    _check_rounding(middle, spread, names)
     reach = np.finfo(precision).eps ** (-1 / degree)
     few = np.asarray(X[:: max(1, len(X) // FEW_ROWS)], np.float64)
     for column in range(X.shape[1]):
@@ -196,17 +177,17 @@ def check_resolution(X, middle, spread, *, names=None, degree=2, precision=np.fl
             largest = values[np.abs(values - middle[column]).argmax()]
             bad = f"{largest:.3g} in column {place(names, column)}, while others differ by {typical:.3g}"
             rule = f"have differences that {np.dtype(precision)} can resolve beside its largest entry"
-            raise ValueError(message(argument, rule, bad, "Correct, clip or transform that entry (logarithm, ranks)."))
+            raise ValueError(message("X", rule, bad, "Correct, clip or transform that entry (logarithm, ranks)."))
 
 
-def _check_rounding(middle, spread, names, argument):
+def _check_rounding(middle, spread, names):
     """Raise a ValueError if a column varies by rounding alone (around 1e17, say), but as much as the others."""
     lost = (spread > 0) & (spread <= ROUNDING * np.abs(middle)) & (spread > NEGLIGIBLE * spread.max())
     if lost.any():
         column = int(lost.argmax())
         got = f"a spread of {spread[column]:.3g} around {middle[column]:.3g} in column {place(names, column)}"
         remedy = "Subtract an offset from the original numbers before converting them to floats."
-        raise ValueError(message(argument, "have differences that float64 can resolve", got, remedy))
+        raise ValueError(message("X", "have differences that float64 can resolve", got, remedy))
 
 
 def _typical(values):

@@ -37,11 +37,7 @@ PARTS = 8  # parts of a table of more than PART rows
 
 
 class SortedRows(NamedTuple):
-    """Rows in blocks of one group each.
-
-    there: how many rows of its group a row stands for, 0 for padding; balance counts them. Weights, of mean 1, enter
-    the loss.
-    """
+    """Rows in blocks of one group each. `there`: how many rows of its group each stands for, 0 for padding; mean weight 1."""
 
     x: Float[Array, "blocks rows dim"]
     there: Float[Array, "blocks rows"]
@@ -50,10 +46,9 @@ class SortedRows(NamedTuple):
 
 
 class AnnealedRows:
-    """`SortedRows` of a table in `parts`.
+    """`SortedRows` of a table in `parts`: on the device up to about PART rows, else each part is made when it is used.
 
-    They are on the device if at most about PART; else each part is made when it is used, so that there is no second
-    table. sizes: of the groups (J,) in the table of which the rows are a sample; of these rows by default.
+    sizes: of the groups (J,) in the table of which the rows are a sample; of these rows by default.
     """
 
     def __init__(self, X, code, n_groups, relative, sizes=None):
@@ -95,11 +90,7 @@ class AnnealedRows:
 
 
 class SoftMoments(NamedTuple):
-    """Sums over soft labels, for every start.
-
-    Expected counts, their derivatives by alpha, the centres' sums, the loss, and the dual, whose derivatives by alpha
-    are the counts.
-    """
+    """Sums over soft labels, for every start; `slope`: derivatives by alpha of the counts, which are those of the `dual`."""
 
     counts: Float[ArrayLike, "*starts groups clusters"]
     slope: Float[ArrayLike, "*starts groups clusters clusters"]
@@ -117,10 +108,7 @@ class SoftMoments(NamedTuple):
 
 @partial(jax.jit, static_argnames="loss")
 def moments(loss, rows: SortedRows, centers, alpha, inverse_temperature, wanted) -> SoftMoments:
-    """Moments of these rows, for the starts that are `wanted`; the dual is per block.
-
-    centers: (starts, clusters, dim), alpha: (starts, groups, clusters); one inverse temperature.
-    """
+    """Moments of these rows at centres and alpha (starts, ...), for the starts that are `wanted`; the dual is per block."""
 
     def one_start(start):
         centers, alpha, wanted = start
@@ -140,10 +128,9 @@ def moments(loss, rows: SortedRows, centers, alpha, inverse_temperature, wanted)
             slope = jnp.diag(counts) - soft @ share.T
             mass, sums = pull((soft * weight)[None])
             counts, slope = total.counts.at[group].add(counts), total.slope.at[group].add(slope)
-            paid, dual = (soft * d).sum(), (there * (largest + jnp.log(whole))).sum()
-            return SoftMoments(
-                counts, slope, total.mass + mass[0], total.sum + sums[0], total.loss + paid, total.dual
-            ), dual
+            mass, sums, paid = total.mass + mass[0], total.sum + sums[0], total.loss + (soft * d).sum()
+            dual = (there * (largest + jnp.log(whole))).sum()
+            return SoftMoments(counts, slope, mass, sums, paid, total.dual), dual
 
         def found():
             total, duals = jax.lax.scan(one_block, none, rows)
@@ -205,10 +192,7 @@ class Multipliers(NamedTuple):
         return np.where(self.equal | (mu > 0), np.abs(excess), excess).max((1, 2), initial=0.0)
 
     def newton(self, mu, counts, slope, ridge):
-        """Newton's step of mu on the convex dual, with a `ridge` (starts,) on its curvature.
-
-        Of inequalities, for those that are or become active.
-        """
+        """Newton's step of mu on the convex dual, with a `ridge` (starts,) on its curvature; only active bounds move."""
         excess = self.excess(counts)
         if self.share is None or not self.A.size:
             return self._dense_step(mu, excess, slope, ridge)
@@ -233,11 +217,8 @@ class Multipliers(NamedTuple):
         left = whole - np.einsum("tgkl,tgkm->tlm", both, moved)
         signs, held = np.array([1.0, -1.0]), held.reshape(n_starts, -1)
         curvature = np.einsum("i,j,tkl->tikjl", signs, signs, left).reshape(n_starts, 2 * n_clusters, -1)
-        curvature = curvature * (held[:, :, None] & held[:, None])
-        curvature += np.eye(2 * n_clusters) * np.where(held, ridge[:, None], 1.0)[:, None]
         rest = excess - signs[:, None] * np.einsum("tgkl,tgk->tl", both, step)[:, None]
-        sizes = np.linalg.solve(curvature, np.where(held, rest.reshape(n_starts, -1), 0.0)[..., None])
-        sizes = sizes.reshape(excess.shape)
+        sizes = _step_of_held(held, curvature, rest.reshape(n_starts, -1), ridge).reshape(excess.shape)
         return step - np.einsum("tgkl,tl->tgk", moved, sizes[:, 0] - sizes[:, 1]), sizes
 
     def _step_by_groups(self, excess, slope, ridge):
@@ -250,9 +231,8 @@ class Multipliers(NamedTuple):
         one, sharing = np.eye(n_clusters), np.einsum("g,kl->gkl", self.share, np.eye(n_clusters))
         W = np.concatenate([slope, np.broadcast_to(sharing, slope.shape)], 3)
         solved = np.linalg.solve(slope + ridge[:, None, None, None] * one, np.concatenate([W, excess], 3))
-        inner = W.reshape(n_starts, -1, 2 * n_clusters).swapaxes(1, 2) @ solved.reshape(
-            n_starts, n_groups * n_clusters, -1
-        )
+        inner = W.reshape(n_starts, -1, 2 * n_clusters).swapaxes(1, 2)
+        inner = inner @ solved.reshape(n_starts, n_groups * n_clusters, -1)
         coupling, rest = np.split(inner, [2 * n_clusters], axis=2)  # + the inverse of M
         coupling[:, :n_clusters, :n_clusters] -= slope.sum(1)
         coupling[:, :n_clusters, n_clusters:] -= one
@@ -262,19 +242,17 @@ class Multipliers(NamedTuple):
 
     def _dense_step(self, mu, excess, slope, ridge):
         n_starts, n_rows, n_clusters = mu.shape
-        curvature = np.einsum("jg,tgkl,ig->tjkil", self.A, slope, self.A, optimize=True).reshape(
-            n_starts, n_rows * n_clusters, -1
-        )
-        held = self.equal | (mu > 0) | (excess > 0)
-        held = held.reshape(n_starts, -1)
-        curvature = curvature * (held[:, :, None] & held[:, None])
-        curvature += np.eye(curvature.shape[1]) * np.where(held, ridge[:, None], 1.0)[:, None]
-        return np.linalg.solve(curvature, np.where(held, excess.reshape(n_starts, -1), 0.0)[..., None]).reshape(
-            mu.shape
-        )
+        curvature = np.einsum("jg,tgkl,ig->tjkil", self.A, slope, self.A, optimize=True)
+        curvature = curvature.reshape(n_starts, n_rows * n_clusters, -1)
+        held = (self.equal | (mu > 0) | (excess > 0)).reshape(n_starts, -1)
+        return _step_of_held(held, curvature, excess.reshape(n_starts, -1), ridge).reshape(mu.shape)
 
-    def projected(self, mu):
-        return np.where(self.equal, mu, np.maximum(mu, 0.0))
+
+def _step_of_held(held, curvature, rest, ridge):
+    """Newton's step (starts, duals) of the duals that are `held`; the others stay."""
+    curvature = curvature * (held[:, :, None] & held[:, None])
+    curvature += np.eye(held.shape[1]) * np.where(held, ridge[:, None], 1.0)[:, None]
+    return np.linalg.solve(curvature, np.where(held, rest, 0.0)[..., None])[..., 0]
 
 
 class Cooled(NamedTuple):
@@ -291,10 +269,9 @@ class Cooled(NamedTuple):
 
 
 class Annealer(NamedTuple):
-    """The common part of all temperatures.
+    """The common part of all temperatures; rows' weights have mean 1, so that temperatures do not depend on their scale.
 
-    own: the weighted sum of the rows' own terms. per_row: the loss of one cluster, per row. Rows' weights have mean 1,
-    so that temperatures do not depend on their scale.
+    own: the weighted sum of the rows' own terms. per_row: the loss of one cluster, per row.
     """
 
     rows: AnnealedRows
@@ -320,10 +297,6 @@ class Annealer(NamedTuple):
         spread = sum(weight[part] @ np.abs(X[part] - middle) for part in parts)
         return cls(rows, multipliers, loss, middle, spread / rows.total, max(paid / rows.total, FEW), own, rng)
 
-    def under(self, constraint):
-        """The same annealer with another constraint."""
-        return self._replace(multipliers=Multipliers.of(constraint))
-
     def from_one_cluster(self, n_starts, n_clusters) -> Cooled:
         """Cool `n_starts` starts with all centres in the middle, from a temperature at which that is the only optimum."""
         return self.cool(np.tile(self.middle, (n_starts, n_clusters, 1)), 2 * self.per_row)
@@ -333,9 +306,9 @@ class Annealer(NamedTuple):
         return min(max(per_row, FEW * self.per_row), self.per_row) / COLDEST
 
     def cool(self, centers, temperature, mu=None) -> Cooled:
-        """Cool centres (starts, clusters, dim) from a temperature to hard labels.
+        """Cool centres (starts, clusters, dim) from a temperature to hard labels, from the duals `mu` if given.
 
-        mu: first duals, as in `Cooled`, or None. Starts whose labels are not balanced get an infinite loss.
+        Starts whose labels are not balanced get an infinite loss.
         """
         mu = np.zeros((len(centers), len(self.multipliers.A), centers.shape[1])) if mu is None else mu / temperature
         for _ in range(MOST):
@@ -363,7 +336,8 @@ def balanced_moments(loss, rows: AnnealedRows, multipliers: Multipliers, centers
         left = multipliers.unfair(mu, found.counts) > unfair * people
         if not left.any():
             break
-        there = multipliers.projected(mu + multipliers.newton(mu, found.counts, found.slope, damping * people))
+        there = mu + multipliers.newton(mu, found.counts, found.slope, damping * people)
+        there = np.where(multipliers.equal, there, np.maximum(there, 0.0))
         tried = moments_of(loss, rows, centers, multipliers.alpha(there), temperature, left)
         most = found.dual + multipliers.price(mu) + ROUNDING * rows.total
         better = left & (tried.dual + multipliers.price(there) <= most)

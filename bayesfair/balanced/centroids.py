@@ -43,6 +43,24 @@ class Centroids:
     exact_moves : bool
         Whether what a move gains is known from the means.
 
+    Notes
+    -----
+    The search asks for the following, of rows `X` (n_obs, n_features) with their `labels` and `weight` (n_obs,) and of
+    `centers` (n_clusters, n_features):
+
+    * scale(X): what to divide X by to have it near 1, a number or one for each column, and the unit of losses then.
+      Labels stay the same, and so do centres, apart from what `inside` does to them;
+    * inside(centers): centres where the gradient is finite;
+    * affine(centers): a (n_clusters,) and b (n_clusters, n_features) of d(x, m) = own(x) + a(m) + <b(m), x>;
+    * own(X): the rows' own terms, (n_obs,);
+    * soft(centers, x), with several starts (n_starts, n_clusters, n_features): divergences without own terms (n_starts,
+      n_clusters, n_rows), and a function that turns weights of that shape into masses and sums, whose ratio is a centre;
+    * distances(X, centers, weight): (n_obs, n_clusters), times the weights if there are any;
+    * centers(X, labels, n_clusters, weight): the best ones; value(X, labels, centers, weight): the loss with these;
+    * reach(X): the most that the centre of a cluster of one row can gain when another row replaces it, to be divided by
+      the sizes of larger ones; infinite if no bound is known;
+    * drift(moved, reach): the most by which distances change when centres move so far, if there is a `reach`.
+
     Examples
     --------
     >>> import numpy as np, bayesfair as bf
@@ -53,82 +71,24 @@ class Centroids:
 
     dissimilarity: Dissimilarity
 
-    degree = 0  # h if L(s X + a) = s^h L(X)
+    degree = 0
     exact_moves = True
 
     @property
     def name(self):
-        """The name of the divergence."""
         return self.dissimilarity.name
 
     def scale(self, X):
-        """What to divide X by to have it near 1, and the unit of losses then.
-
-        Labels stay the same, and so do centres, apart from what `inside` does to them.
-
-        Parameters
-        ----------
-        X : numpy.ndarray of shape (n_obs, n_features)
-            Features.
-
-        Returns
-        -------
-        scale : float or numpy.ndarray of shape (n_features,)
-            For all columns, or for each.
-        unit : float
-            What to multiply losses by.
-        """
         return self.dissimilarity.scale(X)
 
     def inside(self, centers):
-        """Centres where the gradient is finite.
-
-        Parameters
-        ----------
-        centers : numpy.ndarray of shape (n_clusters, n_features)
-            Centres.
-
-        Returns
-        -------
-        numpy.ndarray of shape (n_clusters, n_features)
-        """
         return np.clip(centers, self.dissimilarity.lowest, self.dissimilarity.highest)
 
     def affine(self, centers):
-        """The divergence as an affine function of x: d(x, m) = own(x) + a(m) + <b(m), x>.
-
-        Parameters
-        ----------
-        centers : array of shape (..., n_features)
-            Centres m.
-
-        Returns
-        -------
-        a : array of shape (...)
-            The constants.
-        b : array of shape (..., n_features)
-            The slopes.
-        """
         gradient = self.dissimilarity.gradient(centers)
         return (gradient * centers).sum(-1) - self.dissimilarity.potential(centers), -gradient
 
     def soft(self, centers, x):
-        """Divergences without the rows' own terms, and a function that turns weights into masses and sums.
-
-        Parameters
-        ----------
-        centers : array of shape (n_starts, n_clusters, n_features)
-            Centres.
-        x : array of shape (n_rows, n_features)
-            Rows.
-
-        Returns
-        -------
-        distances : array of shape (n_starts, n_clusters, n_rows)
-            Divergences.
-        pull : callable
-            Takes weights of that shape. Returns masses and sums of the rows, whose ratio is the centre.
-        """
         a, b = self.affine(centers)
 
         def pull(weight):
@@ -138,35 +98,9 @@ class Centroids:
         return a[..., None] + jnp.einsum("tkd,bd->tkb", b, x), pull
 
     def own(self, X):
-        """The potential phi of the rows.
-
-        Parameters
-        ----------
-        X : numpy.ndarray of shape (n_obs, n_features)
-            Rows.
-
-        Returns
-        -------
-        numpy.ndarray of shape (n_obs,)
-        """
         return self.dissimilarity.potential(X)
 
     def distances(self, X, centers, weight=None):
-        """The divergence of every row to every centre, times the weight of the row.
-
-        Parameters
-        ----------
-        X : numpy.ndarray of shape (n_obs, n_features)
-            Rows.
-        centers : numpy.ndarray of shape (n_clusters, n_features)
-            Centres.
-        weight : numpy.ndarray of shape (n_obs,), optional
-            Weights. By default 1.
-
-        Returns
-        -------
-        numpy.ndarray of shape (n_obs, n_clusters)
-        """
         a, b = self.affine(self.inside(centers))
         out = np.empty((len(X), len(centers)))
         few = max(64, PRODUCTS // b.size // 64 * 64)
@@ -177,81 +111,12 @@ class Centroids:
         return out if weight is None else np.multiply(out, weight[:, None], out=out)
 
     def centers(self, X, labels, n_clusters, weight):
-        """The best centre of every cluster, all of which are used.
-
-        Parameters
-        ----------
-        X : numpy.ndarray of shape (n_obs, n_features)
-            Rows.
-        labels : numpy.ndarray of shape (n_obs,)
-            Their clusters.
-        n_clusters : int
-            Number of clusters.
-        weight : numpy.ndarray of shape (n_obs,)
-            Their weights.
-
-        Returns
-        -------
-        numpy.ndarray of shape (n_clusters, n_features)
-        """
         return cluster_sums(X, labels, n_clusters, weight) / np.bincount(labels, weight, n_clusters)[:, None]
 
     def reach(self, X):
-        """The most that the centre of a cluster of one row can gain when another row replaces it.
-
-        In larger clusters it is divided by their sizes.
-
-        Parameters
-        ----------
-        X : numpy.ndarray of shape (n_obs, n_features)
-            Rows.
-
-        Returns
-        -------
-        float
-            Infinite if no bound is known.
-        """
         return np.inf
 
-    def drift(self, moved, reach):
-        """The most by which distances change when centres move, for losses with a `reach`.
-
-        Parameters
-        ----------
-        moved : numpy.ndarray of shape (n_clusters, n_features)
-            How far the centres have moved.
-        reach : float
-            What `reach` returned.
-
-        Returns
-        -------
-        numpy.ndarray of shape (n_clusters,)
-
-        Raises
-        ------
-        NotImplementedError
-            If the loss has no such bound.
-        """
-        raise NotImplementedError
-
     def value(self, X, labels, centers, weight):
-        """The loss of labels whose best centres are given.
-
-        Parameters
-        ----------
-        X : numpy.ndarray of shape (n_obs, n_features)
-            Rows.
-        labels : numpy.ndarray of shape (n_obs,)
-            Their clusters.
-        centers : numpy.ndarray of shape (n_clusters, n_features)
-            The best centres.
-        weight : numpy.ndarray of shape (n_obs,)
-            Weights of the rows.
-
-        Returns
-        -------
-        float
-        """
         middle, paid = self.inside(centers), np.empty(len(X))
         potential, gradient = self.dissimilarity.potential(middle), self.dissimilarity.gradient(middle)
         for rows in row_blocks(len(X)):
@@ -321,10 +186,7 @@ class Medians(Centroids):
 
 
 class Paid:
-    """Costs of rows in every cluster (rows, clusters), computed on access, as an array would be as large as the table.
-
-    `rows`: indices in X, by default all.
-    """
+    """Costs of `rows` of X (all by default) in every cluster, computed on access: an array would be as large as the table."""
 
     def __init__(self, loss: Centroids, X, centers, weight, rows=None):
         self.loss, self.X, self.centers, self.weight, self.rows = loss, X, centers, weight, rows
@@ -354,16 +216,8 @@ def medians(X, weight):
     return (values[low, column] + values[np.minimum(high, len(X) - 1), column]) / 2
 
 
-CENTROIDS = {
-    one.name: one
-    for one in (
-        Means(SquaredEuclidean()),
-        Medians(Minkowski()),
-        Centroids(KullbackLeibler()),
-        Centroids(ItakuraSaito()),
-        Centroids(Bernoulli()),
-    )
-}
+_OF_MEANS = (Centroids(kind()) for kind in (KullbackLeibler, ItakuraSaito, Bernoulli))
+CENTROIDS = {one.name: one for one in (Means(SquaredEuclidean()), Medians(Minkowski()), *_OF_MEANS)}
 
 
 def centroids_of(dissimilarity: Dissimilarity) -> Centroids | None:

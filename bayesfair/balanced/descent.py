@@ -73,10 +73,7 @@ class Clusters:
         return self.loss.value(self.X, self.labels, self.centers, self.weight)
 
     def members(self, most):
-        """({(cluster, group): rows}, {(cluster, group): their margins (rows, clusters)}) of this pass's candidates.
-
-        Swaps use the `most` cheapest rows.
-        """
+        """({(cluster, group): rows}, {(cluster, group): margins (rows, clusters)}); swaps use the `most` cheapest rows."""
         wanted = self.room_alone()
         found = self._near(wanted)
         if most > CHEAPEST and np.isfinite(self.reach):
@@ -163,10 +160,7 @@ class Clusters:
         return least
 
     def room_in_pairs(self, least):
-        """Largest margin of a row that may gain by a swap with the row of least margin (clusters, groups, clusters).
-
-        It is -inf if no swap may gain.
-        """
+        """Largest margin (clusters, groups, clusters) at which a swap with the row of least margin may gain; -inf for none."""
         k, to = np.indices((self.n_clusters,) * 2)
         room = self.room_of_two(k, to)[:, None] - least.T
         return np.where(least <= room, room, -np.inf)
@@ -285,10 +279,8 @@ def bundles(constraint, sizes):
         one = np.eye(n_groups, dtype=int)
         ratio = max(1, round(1 / balance_of(constraint).min_balance))
         for g in range(n_groups):
-            kinds |= {
-                tuple(2 * one[g]),
-                *(tuple(one[g] + times * one[h]) for h in range(n_groups) if h != g for times in (1, ratio)),
-            }
+            kinds.add(tuple(2 * one[g]))
+            kinds |= {tuple(one[g] + times * one[h]) for h in range(n_groups) if h != g for times in (1, ratio)}
     return np.array(sorted(kinds), dtype=int).reshape(-1, n_groups)
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfair._arrays import MANY
+from bayesfair._arrays import MANY, cell_masses
 from bayesfair._progress import progress
 from bayesfair.balanced.annealing import Cooled, Multipliers
 from bayesfair.balanced.centroids import Centroids, Paid, mean
@@ -28,20 +28,8 @@ SMALLEST_GAIN = 1e-9  # relative gain of the loss that is worth exchanging bound
 GENERATIONS = 5  # generations of recombined starts
 
 
-class Settled(NamedTuple):
-    """Balanced labels and the losses on the way there."""
-
-    labels: np.ndarray
-    trace: np.ndarray
-
-
 def cooled_labels(problem: BalancedProblem, n_starts, seed):
-    """(labels (n_starts, N), of the smallest type, losses (n_starts,)), best first, each balanced: starts of chains.
-
-    Raises
-    ------
-    ValueError: nobody can be labelled so (`nearest_counts`).
-    """
+    """(labels (n_starts, N), of the smallest type, losses (n_starts,)), best first, each balanced: starts of chains."""
     problem, unit = in_own_units(problem)
     cooled = search(problem, n_starts, 0, np.random.default_rng(seed))
     n_obs = len(problem.X)
@@ -74,13 +62,11 @@ def balanced_labels(problem: BalancedProblem, centers):
     >>> labels = bf.balanced.balanced_labels(problem, centers)  # doctest: +SKIP
     """
     X, code, loss = problem.X, problem.code, problem.loss
-    sizes = np.bincount(code)
     if len(X) < MANY:
         centers = centers - X.mean(0)
     problem = problem._replace(X=centered(X, loss))
-    wanted = np.zeros((len(centers), len(sizes)))
-    np.add.at(wanted, (loss.distances(problem.X, centers).argmin(1), code), 1.0)
-    start = Cooled(centers, no_duals(problem), wanted, np.inf)
+    nearest = loss.distances(problem.X, centers).argmin(1)
+    start = uncooled(problem, centers, cell_masses(nearest, code, (len(centers), int(code.max()) + 1)))
     return settle(problem, start, rounds_of_starts(len(X))).labels
 
 
@@ -180,8 +166,7 @@ def settled_descent(problem: BalancedProblem, start: Cooled, max_iter) -> Cheape
 def best_bounds(problem: BalancedProblem, best: Cheapest, max_iter) -> Cheapest:
     """The best labels after clusters exchanged their bounds two by two, until no exchange gains.
 
-    Which cluster has which bounds is part of the search. With many rows, only labels that are cheaper before descend to
-    a local optimum.
+    With many rows, only labels that are cheaper before descend to a local optimum.
     """
     bounds = [np.broadcast_to(bound, problem.n_clusters) for bound in size_bounds(problem.constraint)]
     every, tried = combinations(range(problem.n_clusters), 2), set()
@@ -199,13 +184,12 @@ def exchanged(problem: BalancedProblem, best: Cheapest, one, other, max_iter) ->
     order = np.arange(problem.n_clusters)
     order[[one, other]] = other, one
     centers = problem.loss.centers(problem.X, best.labels, problem.n_clusters, problem.weight)[order]
-    counts = np.zeros((problem.n_clusters, int(problem.code.max()) + 1))
-    np.add.at(counts, (best.labels, problem.code), 1.0)
-    start = Cooled(centers, no_duals(problem), counts[order], np.inf)
+    counts = cell_masses(best.labels, problem.code, (problem.n_clusters, int(problem.code.max()) + 1))
+    start = uncooled(problem, centers, counts[order])
     if len(problem.X) > ROWS_WITH_RUNGS:
         settled = settle(problem, start, rounds_of_starts(len(problem.X)))
         if settled.trace[-1] >= best.trace[-1]:
-            return Cheapest(*settled, False)
+            return settled
     return settled_descent(problem, start, max_iter)
 
 
@@ -213,12 +197,12 @@ def random_start(problem: BalancedProblem, rng) -> Cooled:
     """Random rows as centres, and random sizes: for few rows, where annealing averages too much and descents are cheap."""
     X, n_clusters, sizes = problem.X, problem.n_clusters, np.bincount(problem.code)
     counts = rng.dirichlet(np.full(n_clusters, 2.0))[:, None] * sizes
-    return Cooled(X[rng.choice(len(X), n_clusters, replace=False)], no_duals(problem), counts, np.inf)
+    return uncooled(problem, X[rng.choice(len(X), n_clusters, replace=False)], counts)
 
 
-def no_duals(problem: BalancedProblem):
-    """The duals of an uncooled start."""
-    return np.zeros((len(Multipliers.of(problem.constraint).A), problem.n_clusters))
+def uncooled(problem: BalancedProblem, centers, counts) -> Cooled:
+    """A start at these centres and counts, without duals."""
+    return Cooled(centers, np.zeros((len(Multipliers.of(problem.constraint).A), len(centers))), counts, np.inf)
 
 
 def centered(X, loss: Centroids):
@@ -234,7 +218,7 @@ def in_own_units(problem: BalancedProblem):
     return problem._replace(X=centered(X, loss)), float(of_losses)
 
 
-def settle(problem: BalancedProblem, start: Cooled, rounds) -> Settled:
+def settle(problem: BalancedProblem, start: Cooled, rounds) -> Cheapest:
     """Round the counts of one cooled start, then alternate transport and centres: the loss never rises."""
     sizes = np.bincount(problem.code, minlength=start.counts.shape[1])
     counts = nearest_counts(problem.constraint, sizes, start.counts)
@@ -242,11 +226,8 @@ def settle(problem: BalancedProblem, start: Cooled, rounds) -> Settled:
     return alternate(problem, counts, start.centers, duals, rounds)
 
 
-def alternate(problem: BalancedProblem, counts, centers, duals, rounds) -> Settled:
-    """Alternate transport to clusters of `counts` (clusters, groups) and centres until nothing is gained.
-
-    With bounds on sizes, also at counts that cost less.
-    """
+def alternate(problem: BalancedProblem, counts, centers, duals, rounds) -> Cheapest:
+    """Alternate transport to clusters of `counts` (K, J) and centres while it gains; with bounds, also at cheaper counts."""
     X, code, weight, loss = problem.X, problem.code, problem.weight, problem.loss
     labels, duals, trace, stays = np.full(len(X), -1, np.int32), duals.copy(), [], False
     while len(trace) < rounds and not stays:
@@ -262,4 +243,4 @@ def alternate(problem: BalancedProblem, counts, centers, duals, rounds) -> Settl
         if stays and isinstance(problem.constraint, BoundedSizes):
             cheaper = cheaper_counts(problem, counts, centers, labels, duals)
             counts, stays = (counts, True) if cheaper is None else (cheaper, False)
-    return Settled(labels, np.array(trace))
+    return Cheapest(labels, np.array(trace), False)

@@ -23,10 +23,6 @@ def balanced_placement(cost, code, constraint: BalanceConstraint):
     best. Beyond, where whole people are a small part of a cluster, the programme with soft labels is solved by its duals, as
     in `annealing`, at a falling temperature; its counts of every group in every cluster are rounded to whole people
     (`nearest_counts`), and the labels are the cheapest of those with these counts. A cluster may stay empty.
-
-    Raises
-    ------
-    ValueError: nobody can be placed so (`nearest_counts`).
     """
     if cost.size <= SMALL:
         labels = _programme(cost, code, constraint)
@@ -66,10 +62,7 @@ def _by_duals(cost, code, constraint):
 
 
 def cheapest_near(counts, cost, code, constraint, duals):
-    """The cheapest labels (N,) with the whole counts of every group in the clusters that are nearest to `counts` (K, J).
-
-    `duals` (J, K): approximate duals of the groups.
-    """
+    """The cheapest labels (N,) whose whole counts are nearest to `counts` (K, J); `duals` (J, K) are approximate."""
     sizes = np.bincount(code, minlength=counts.shape[1])
     used = np.sort(np.argsort(-counts.sum(1), kind="stable")[: max(1, min(len(cost), (counts.sum(1) >= 0.5).sum()))])
     share = counts[used].sum(1) / counts[used].sum()

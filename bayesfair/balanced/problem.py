@@ -39,17 +39,3 @@ class BalancedProblem(NamedTuple):
     constraint: BalanceConstraint
     loss: Centroids
     n_clusters: int
-
-    def of(self, rows):
-        """The problem of some of the rows.
-
-        Parameters
-        ----------
-        rows : array of int
-            Row numbers.
-
-        Returns
-        -------
-        BalancedProblem
-        """
-        return self._replace(X=self.X[rows], code=self.code[rows], weight=self.weight[rows])

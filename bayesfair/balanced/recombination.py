@@ -7,7 +7,7 @@ somewhere. The first parents are cooled starts and random ones.
 
 import numpy as np
 
-from bayesfair.balanced.annealing import Annealer, Cooled
+from bayesfair.balanced.annealing import Annealer, Cooled, Multipliers
 from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.fairness.balanced import exactly, is_exact
 
@@ -19,12 +19,12 @@ ALL_ROWS = 4  # the temperature at which they do, relative to the coldest one
 
 
 def search(problem: BalancedProblem, n_starts, generations, rng, *, finalists=None, done=lambda _: None) -> Cooled:
-    """The cheapest distinct cooled starts, best first, after `generations` of as many children.
+    """The cheapest distinct cooled starts, best first, after `generations` of as many children; `done(1)` is called after each.
 
-    `done(1)` is called after each. `finalists`: how many to return, by default `n_starts`.
+    `finalists`: how many to return, by default `n_starts`.
     """
     some = sample(problem.code, SAMPLE, rng)
-    few = problem.of(some)
+    few = problem._replace(X=problem.X[some], code=problem.code[some], weight=problem.weight[some])
     annealer = Annealer.of(few, rng, np.bincount(problem.code))
     alive = bred(few, annealer, n_starts, generations if n_starts > 1 else 0, done).run(slice(finalists))
     if len(some) == len(problem.code):
@@ -42,7 +42,7 @@ def bred(problem: BalancedProblem, annealer: Annealer, n_starts, generations, do
     """
     asked = annealer
     if generations > EXACTLY and not is_exact(problem.constraint):
-        annealer = asked.under(exactly(problem.constraint, annealer.rows.sizes))
+        annealer = asked._replace(multipliers=Multipliers.of(exactly(problem.constraint, annealer.rows.sizes)))
     alive = sorted_by_loss(annealer.from_one_cluster(n_starts, problem.n_clusters))
     for generation in range(generations):
         if generation == EXACTLY and annealer is not asked:
@@ -51,9 +51,8 @@ def bred(problem: BalancedProblem, annealer: Annealer, n_starts, generations, do
         temperature = np.median(alive.loss) / annealer.rows.total / REHEATED
         if not 0 < temperature < np.inf:
             break
-        centers, mu = (
-            children(alive, annealer.rng) if generation else (strangers(problem, n_starts, annealer.rng), None)
-        )
+        rng = annealer.rng
+        centers, mu = children(alive, rng) if generation else (strangers(problem, n_starts, rng), None)
         alive = survivors(alive, annealer.cool(centers, temperature, mu))
         done(1)
     return alive
@@ -69,8 +68,7 @@ def children(alive: Cooled, rng):
 def strangers(problem: BalancedProblem, n_starts, rng):
     """Random rows as centres (starts, clusters, dim), drawn by cost at the nearest earlier one (k-means++).
 
-    See Arthur and Vassilvitskii 2007. They find small clusters far from the others, which a split of one common centre
-    never does.
+    They find small clusters far from the others, which a split of one common centre never does.
     """
     X, _, weight, _, loss, n_clusters = problem
     centers = np.empty((n_starts, n_clusters, X.shape[1]))

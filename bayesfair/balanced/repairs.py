@@ -12,38 +12,24 @@ from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.balanced.transport import assign
 from bayesfair.fairness.balanced import BalanceConstraint, nearest_counts
 
-# Cost of a move, relative to the largest difference of costs. A path with one more stop saves at most three of these
-# differences.
-DETER = 4
+DETER = 4  # cost of a move over the largest difference of costs: one more stop on a path saves at most three of these
 
 
 class Repair(NamedTuple):
-    """Balanced labels (N,) near the given ones.
-
-    `fewest`: at the nearest counts, the cheapest with as few moves as these allow. `cheapest`: the end of a descent of
-    the loss from there.
-    """
+    """Balanced labels (N,): at the nearest counts, with as few moves as these allow; and the end of a descent from there."""
 
     fewest: np.ndarray
     cheapest: np.ndarray
 
 
 def moves_needed(constraint: BalanceConstraint, counts):
-    """(balanced counts nearest to those given (K, J), number of rows that have to move).
-
-    The number is the least possible, up to the 1% that the programme may leave.
-    """
+    """(balanced counts nearest to those given (K, J), the least number of rows that have to move, up to 1%)."""
     balanced = nearest_counts(constraint, counts.sum(0), counts, widest=counts.sum())
     return balanced, int(np.maximum(counts - balanced, 0).sum())
 
 
 def repair(problem: BalancedProblem, labels) -> Repair:
-    """What makes `labels` (N,), codes of all clusters of the problem, balanced.
-
-    Raises
-    ------
-    ValueError: nobody can be labelled so (`nearest_counts`).
-    """
+    """What makes `labels` (N,), codes of all clusters of the problem, balanced; an error if nobody can be labelled so."""
     problem, _ = in_own_units(problem)
     fewest = _fewest(problem, labels)
     return Repair(fewest, descend(problem, fewest)[0])

@@ -58,10 +58,7 @@ def choices(cost, counts, duals):
 
 
 def ascend(cost, counts, duals, surplus):
-    """Duals at which fewer rows choose wrongly, by coordinate ascent of the concave dual.
-
-    Each dual in turn is set so that its cluster has its count at the others' prices, while rounds help.
-    """
+    """Duals at which fewer rows choose wrongly, by coordinate ascent: in turn, each cluster's price is made to fit."""
     best, fewest, left = duals, np.abs(surplus).sum(), np.inf
     duals = duals.copy()
     while MANY_PATHS < fewest < ENOUGH * left:
@@ -119,10 +116,7 @@ def cheapest_to_move(cost, labels, most, cells=None, n_cells=None, also=None):
 
 
 class Margins:
-    """The least extra cost of any row of a cluster in every other one, updated as rows move.
-
-    Moves change `labels` in place.
-    """
+    """The least extra cost of any row of a cluster in every other one, updated as rows move; moves change `labels` in place."""
 
     def __init__(self, cost, labels):
         self.cost, self.labels = cost, labels

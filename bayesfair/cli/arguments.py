@@ -62,7 +62,7 @@ def parse(argv):
 
 def _demo(parser):
     _add(parser, "--out", _path, default=Path("demo-output"), metavar="DIR")
-    _add_overwrite(parser)
+    _share(parser, "--overwrite")
     _add_seed(parser)
     group, options = parser.add_argument_group("sampling a posterior"), SETTINGS["sampling a posterior"]
     for name, enough in {"num_chains": 4, "num_warmup": 1000, "num_draws": 500}.items():  # seconds count here
@@ -70,36 +70,34 @@ def _demo(parser):
 
 
 def _fit(parser):
-    _add(parser, "table", _path, metavar="TABLE.csv")
+    _share(parser, "table")
     out = "a posterior: RUN.nc, or RUN.zarr, to which gibbs writes draws as they are made; clusters of other methods: a .csv, "
     out += ".parquet or .feather"
     _add(parser, "--out", _path, required=True, metavar="FILE", help=out)
-    _add_overwrite(parser)
+    _share(parser, "--overwrite")
     _add_method(parser)
     _add(parser, "--n-clusters", Count, required=True, metavar="K")
     columns = _add_columns(parser)
     counts = "how much each row counts, of methods but bayesian-mixture (default: 1)"
     _add(columns, "--weights", _filled, metavar="COL", help=counts)
-    _add_reading(parser.add_argument_group("reading the table"))
+    _share(parser.add_argument_group("reading the table"), *READING)
     _add_settings(parser)
-    _add_processes(parser)
-    _add_quiet(parser)
+    _share(parser, "--processes", "--quiet")
 
 
 def _compare(parser):
-    _add(parser, "table", _path, metavar="TABLE.csv")
+    _share(parser, "table")
     numbers = "numbers of clusters: a range, 2-8, or a list, 3,5,10"
     _add(parser, "--n-clusters", _numbers, default="2-8", dest="numbers", metavar="K-K", help=numbers)
-    _add_table_out(
-        parser, "COMPARISON.csv", "also write what is printed as a table: CSV, Parquet or Feather, by its ending"
-    )
+    also = "also write what is printed as a table: CSV, Parquet or Feather, by its ending"
+    _add_table_out(parser, "COMPARISON.csv", also)
     _add_method(parser, "balanced-kmeans", "gibbs and bayesian-mixture add doubt and modes, and take minutes")
     samples = "samples of the rows by which each K shows how stable its clusters are; 0 saves most of the time"
     _add(parser, "--num-bootstraps", Length, default=5, metavar="N", help=samples)
     _add_columns(parser)
-    _add_reading(parser.add_argument_group("reading the table, and writing CSV"))
+    _share(parser.add_argument_group("reading the table, and writing CSV"), *READING)
     _add_settings(parser)
-    _add_quiet(parser)
+    _share(parser, "--quiet")
     parser.set_defaults(n_clusters=None, weights=None)  # the first is each of `numbers` in turn
 
 
@@ -125,102 +123,61 @@ def _add_columns(parser):
     _add(group, "--sensitive", _names, required=True, help="protected attributes; several are crossed", **columns)
     standard = "default: every numeric column that is neither sensitive, nor constant, nor row names"
     _add(group, "--features", _names, help=standard, **columns)
-    _add_index(group)
-    divide = "divide numeric features by their standard deviation first"
-    group.add_argument("--standardize", action="store_true", help=divide)
+    _share(group, "--index", "--standardize")
     return group
-
-
-def _add_index(group):
-    names = "the column of row names, which is no feature; `memberships` gives them back"
-    _add(group, "--index", _filled, metavar="COL", help=names)
-
-
-def _add_reading(group):
-    _add_format(group)
-    marks = "between groups of three digits: --thousands , reads 25,836 as 25836"
-    _add(group, "--thousands", Literal[*THOUSANDS], metavar="CHAR", help=marks)
-    missing = "cells that mean missing; empty cells always do, and in features NA, NaN, null and the like"
-    _add(group, "--na", _names, default=[], metavar="TEXT[,TEXT]", help=missing)
-    rows = "rows without a value (default: error; big-learn keeps missing numbers)"
-    _add(group, "--missing", Literal[*MISSING], metavar="NAME", help=rows)
-    own = "put rows without a value in a sensitive column into a group of this name"
-    _add(group, "--missing-group", _filled, metavar="NAME", help=own)
-
-
-def _add_format(group):
-    """How CSV is written, in a file to be read or to be written."""
-    _add(group, "--separator", _separator, default=",", metavar="CHAR", help="between columns: ';', '|', '\\t'")
-    _add(group, "--decimal", Literal[".", ","], default=".", metavar="CHAR", help="of numbers")
-    _add(group, "--encoding", _encoding, default="utf-8", help="of the file, such as cp1252")
-
-
-def _add_processes(parser):
-    share = "processes that SLURM or Open MPI has started share the chains; one process has threads for them"
-    _add(parser, "--processes", Literal[AUTO], metavar="auto", help=share)
-
-
-def _add_quiet(parser):
-    parser.add_argument("--quiet", action="store_true", help="print nothing but warnings and errors")
-
-
-def _add_overwrite(parser):
-    parser.add_argument("--overwrite", action="store_true", help="replace what is there; without it that is refused")
 
 
 def _add_table_out(parser, metavar, help="CSV, Parquet or Feather, by its ending (default: CSV, printed)"):
     _add(parser, "--out", _path, metavar=metavar, help=help)
-    _add_overwrite(parser)
+    _share(parser, "--overwrite")
 
 
 def _add_run(parser):
-    _add(parser, "run_file", _path, metavar="RUN.nc")
+    _share(parser, "run_file")
 
 
 def _resume(parser):
-    _add_run(parser)
+    _share(parser, "run_file")
     missing = "draws per chain (default: those that an interrupted run was to make, or as many again)"
     _add(parser, "--num-draws", Count, metavar="N", help=missing)
-    _add_processes(parser)
-    _add_quiet(parser)
+    _share(parser, "--processes", "--quiet")
 
 
 def _memberships(parser):
-    _add_run(parser)
+    _share(parser, "run_file")
     _add_table_out(parser, "PEOPLE.csv")
     group = parser.add_argument_group("beside the columns of the table of the fit")
     _add(group, "--table", _path, metavar="TABLE.csv", help="the table; its rows are found by their names or places")
-    _add_index(group)
-    _add_format(parser.add_argument_group("reading that table, and writing CSV"))
+    _share(group, "--index")
+    _share(parser.add_argument_group("reading that table, and writing CSV"), *FORMAT)
 
 
 def _assign(parser):
-    _add_run(parser)
+    _share(parser, "run_file")
     _add(parser, "table", _path, metavar="TABLE.csv", help="new rows, with the columns of the fit")
     _add_table_out(parser, "ASSIGNED.csv")
     together = (
         "place the rows together, as balanced as the fit guarantees; default: each row on its own, with no guarantee"
     )
     _add(parser, "--sensitive", _names, default=[], metavar="COL[,COL]", help=f"{together}. As in the fit")
-    _add_index(parser)
-    _add_reading(parser.add_argument_group("reading the table, and writing CSV"))
-    parser.set_defaults(weights=None)
+    _share(parser, "--index")
+    _share(parser.add_argument_group("reading the table, and writing CSV"), *READING)
 
 
 def _convert(parser):
-    _add_run(parser)
+    _share(parser, "run_file")
     kinds = "a table, .csv, .parquet or .feather; or a run, .nc or .zarr"
     _add(parser, "out", _path, metavar="OUT", help=kinds)
-    _add_overwrite(parser)
+    _share(parser, "--overwrite")
     what = "of a table: a column for each scalar, or for the label of each row of the fit"
     _add(parser, "--what", Literal["scalars", "labels"], default="scalars", metavar="NAME", help=what)
-    _add_format(parser.add_argument_group("writing CSV"))
+    _share(parser.add_argument_group("writing CSV"), *FORMAT)
 
 
 def _plot(parser, metavar="DIR"):
-    _add_run(parser)
+    _share(parser, "run_file")
     _add(parser, "--out", _path, required=True, metavar=metavar)
-    _add_overwrite(parser)
+    _share(parser, "--overwrite")
 
 
 def _report(parser):
@@ -229,16 +186,13 @@ def _report(parser):
 
 
 def _check(parser):
-    _add(parser, "table", _path, metavar="TABLE.csv")
-    _add(
-        parser, "--clusters", _filled, required=True, metavar="COL", help="the column of the clusters, text or numbers"
-    )
+    _share(parser, "table")
+    column = "the column of the clusters, text or numbers"
+    _add(parser, "--clusters", _filled, required=True, metavar="COL", help=column)
     _add(parser, "--sensitive", _names, required=True, metavar="COL[,COL]", help="protected attributes")
     numbers = "numbers by which the clusters were made: for distances, and for who would move at what cost"
     _add(parser, "--features", _names, metavar="COL[,COL]", help=numbers)
-    divide = "divide features by their standard deviation first"
-    parser.add_argument("--standardize", action="store_true", help=divide)
-    _add_index(parser)
+    _share(parser, "--standardize", "--index")
     run = "a run of these rows: how likely each one's cluster is under the fair posterior"
     _add(parser, "--run", _path, dest="run_file", metavar="RUN.nc", help=run)
     least = "what balanced means: exact (to within one row), or the least Balance of a cluster"
@@ -246,8 +200,8 @@ def _check(parser):
     own = "look at every sensitive column on its own, not at their combinations"
     parser.add_argument("--each-attribute", dest="crossed", action="store_false", help=own)
     _add(parser, "--out", _path, metavar="AUDIT.html", help="also write one self-contained page")
-    _add_overwrite(parser)
-    _add_reading(parser.add_argument_group("reading the table"))
+    _share(parser, "--overwrite")
+    _share(parser.add_argument_group("reading the table"), *READING)
 
 
 COMMANDS = {
@@ -282,8 +236,18 @@ def _add_setting(group, name, option, default=None):
     _add(group, option.name, kind, help=about, usual=usual, default=default, dest=name, metavar=option.metavar)
 
 
+def _share(parser, *names):
+    """The arguments of several commands with these names."""
+    for name in names:
+        kind, metavar, help, default = SHARED[name]
+        _add(parser, name, kind, metavar=metavar, help=help, default=default)
+
+
 def _add(parser, name, kind, *, help="", usual=None, **settings):
-    """An argument with the type of an annotation or of `kind(name, text)`, whose errors become the message."""
+    """An argument with the type of an annotation or of `kind(name, text)`, whose errors become the message; bool: a flag."""
+    if kind is bool:
+        parser.add_argument(name, action="store_true", help=help)
+        return
     shown = settings["metavar"] if name[0] != "-" else name
     if not isinstance(kind, FunctionType):
         one = kind if isinstance(kind, Declared) else declared(kind)
@@ -362,13 +326,9 @@ def _composition(option, text):
         return text
     parts = [field.rpartition("=") for field in _fields(option, text)]
     groups, counts = [group.strip() for group, _, _ in parts], [count.strip() for _, _, count in parts]
-    named = all(groups) and len(set(groups)) == len(groups)
-    if not all(re.fullmatch("[0-9]{1,18}", count) for count in counts) or not (
-        named or not any("=" in p for p in parts)
-    ):
-        rule = (
-            "be auto, singletons, a number of fairlets, counts in the order of the sorted groups, or group=count pairs"
-        )
+    named, unnamed = all(groups) and len(set(groups)) == len(groups), not any("=" in part for part in parts)
+    if not ((named or unnamed) and all(re.fullmatch("[0-9]{1,18}", count) for count in counts)):
+        rule = "be auto, singletons, a number of fairlets, counts of the sorted groups, or group=count pairs"
         raise ValueError(message(option, rule, repr(text), "Write for example 9,8 or F=9,M=8."))
     if named:
         return dict(zip(groups, map(int, counts)))
@@ -407,4 +367,22 @@ READ = {
     "merged_group_name": _filled,
     "keep_fairlets": _count,
     "inverse_temperature": _temperature,
+}
+FORMAT = "--separator", "--decimal", "--encoding"  # of CSV, in a file to be read or to be written
+READING = *FORMAT, "--thousands", "--na", "--missing", "--missing-group"
+SHARED = {  # {name: (kind, metavar, help, default)}
+    "table": (_path, "TABLE.csv", "", None),
+    "run_file": (_path, "RUN.nc", "", None),
+    "--overwrite": (bool, None, "replace what is there; without it that is refused", None),
+    "--quiet": (bool, None, "print nothing but warnings and errors", None),
+    "--index": (_filled, "COL", "the column of row names, which is no feature; `memberships` gives them back", None),
+    "--standardize": (bool, None, "divide numeric features by their standard deviation first", None),
+    "--processes": (Literal[AUTO], "auto", "the processes that SLURM or Open MPI has started share the chains", None),
+    "--separator": (_separator, "CHAR", "between columns: ';', '|', '\\t'", ","),
+    "--decimal": (Literal[".", ","], "CHAR", "of numbers", "."),
+    "--encoding": (_encoding, None, "of the file, such as cp1252", "utf-8"),
+    "--thousands": (Literal[*THOUSANDS], "CHAR", "between groups of digits: --thousands , reads 25,836 as 25836", None),
+    "--na": (_names, "TEXT[,TEXT]", "cells that mean missing, beside empty ones and, in features, NA and the like", []),
+    "--missing": (Literal[*MISSING], "NAME", "rows without a value (default: error; big-learn keeps them)", None),
+    "--missing-group": (_filled, "NAME", "put rows without a sensitive value into a group of this name", None),
 }

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 import bayesfair as bf
-from bayesfair._check import message
-from bayesfair._units import with_note
-from bayesfair.cli.tables import UNNAMED, listed, separator_hint, typed
+from bayesfair._check import listed, message
+from bayesfair._columns import with_note
+from bayesfair.cli.tables import UNNAMED, separator_hint, typed
 
 # How programs write a missing number: pandas' list. In sensitive columns these are categories.
 MISSING_NUMBERS = {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"} | {
@@ -27,17 +27,14 @@ THOUSANDS = (",", ".", " ", "'", "_")
 
 
 class ChosenColumns(NamedTuple):
-    """The part of a table that `fit` uses, under the names of its rows.
-
-    Features (obs, dim), sensitive categories (obs, columns), {name: why it is left out}, {name: number of rows dropped
-    because of it}, and weights (obs,), None if all are 1.
-    """
+    """The part of a table that a command uses, under the names of its rows."""
 
     features: object
     sensitive: object
-    left_out: dict
-    dropped: dict
+    left_out: dict  # {name: why}
+    dropped: dict  # {name: number of rows that lack it}
     weights: object = None
+    clusters: object = None
 
     def __str__(self):
         kinds = [f"{typed(name)} ({_kind(self.features[name])})" for name in self.features]
@@ -55,25 +52,25 @@ class ChosenColumns(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What a command reads from a table: names of columns, and the form of cells.
-
-    `features`: None for every numeric column that is not row names or constant, [] for none. `weights`: the column of
-    the rows' weights; `index`: that of row names. `na`: texts that mean missing in every column of text, beside empty
-    cells and, for numbers, MISSING_NUMBERS. `decimal`: the decimal point in columns of text; `thousands`: the mark
-    between groups of three digits. `missing`: rows without a value are an "error"; "drop" leaves them out; "keep",
-    which no option sets, leaves numbers missing. `missing_group`: the group of rows whose sensitive value is missing.
-    """
+    """What a command reads from a table: names of columns, and the form of cells, as its options say."""
 
     sensitive: list
-    features: list | None = None
+    features: list | None = None  # None for every numeric column that is not row names or constant, [] for none
     categorical_features: list | None = None
     weights: str | None = None
     index: str | None = None
-    na: Sequence[str] = ()
+    clusters: str | None = None
+    na: Sequence[str] = ()  # texts that mean missing, beside empty cells and, for numbers, MISSING_NUMBERS
     decimal: str = "."
     thousands: str | None = None
-    missing: str = "error"
+    missing: str = "error"  # or "drop", or "keep", which no option sets and which leaves numbers missing
     missing_group: str | None = None
+
+    @classmethod
+    def typed(cls, arguments, **chosen):
+        """What was typed, but for what is `chosen`."""
+        given = {name: getattr(arguments, name) for name in cls._fields if getattr(arguments, name, None) is not None}
+        return cls(**given | chosen)
 
     @property
     def categories(self):
@@ -88,28 +85,24 @@ class Wanted(NamedTuple):
     def named(self):
         """{option: the columns that it names}."""
         lists = {"--sensitive": self.sensitive, "--features": self.features or [], "--categorical": self.categories}
-        alone = {"--weights": self.weights, "--index": self.index}
+        alone = {"--weights": self.weights, "--index": self.index, "--clusters": self.clusters}
         return lists | {option: [] if name is None else [name] for option, name in alone.items()}
 
 
 def choose_columns(table, wanted: Wanted) -> ChosenColumns:
-    """The columns of a table of text and numbers; categories are features as they stand.
-
-    Raises
-    ------
-    ValueError: names that the table lacks, text or missing values among the features, missing groups.
-    """
+    """The columns of a table of text and numbers; categories are features as they stand."""
     if wanted.thousands == wanted.decimal:
         remedy = "For 1.234,5 pass --decimal , --thousands ."
         raise ValueError(message("--thousands", "be another character than --decimal", repr(wanted.thousands), remedy))
     _check_names(table, wanted.named)
     sensitive, features, categories, weights, style = *wanted[:2], wanted.categories, wanted.weights, wanted.style
-    others = [name for name in table if name not in sensitive and name != weights]
+    others = [name for name in table if name not in (*sensitive, weights, wanted.clusters)]
     asked = others if features is None else features
     possible = [name for name in asked if name not in categories]
     numbers = {name: _numbers(table[name], *style) for name in possible}
     reasons = {name: "not in --features" if features is not None else _reason(table, name, numbers) for name in others}
-    names, reason = column_of_names(table, wanted.index, {*sensitive, *categories, weights, *(features or [])})
+    taken = {*sensitive, *categories, weights, wanted.clusters, *(features or [])}
+    names, reason = column_of_names(table, wanted.index, taken)
     _check_unique(table, names)
     reasons |= {} if names is None else {names: reason}
     chosen = possible if features is not None else [name for name in possible if reasons[name] is None]
@@ -123,14 +116,18 @@ def choose_columns(table, wanted: Wanted) -> ChosenColumns:
     weight = _numeric(table, "--weights", weight).astype(float)
     kinds, no_kind = category_columns(table[categories], {"", *wanted.na})
     groups, no_group = category_columns(table[sensitive], {"", *wanted.na})
+    parts, no_part = category_columns(table[[wanted.clusters] if wanted.clusters else []], {"", *wanted.na})
     if wanted.missing_group is not None:
         groups, no_group = groups.astype(object).mask(no_group, wanted.missing_group), no_group & False
     absent = {"--features": X.isna(), "--categorical": no_kind, "--weights": weight.isna(), "--sensitive": no_group}
+    absent["--clusters"] = no_part
     kept, dropped = _complete(absent) if wanted.missing == "drop" else (np.full(len(table), True), {})
     _check_present({option: part[kept] for option, part in absent.items()}, keep_numbers=wanted.missing == "keep")
     rows = row_names(table, names)[kept]
-    features, groups, weight = (part[kept].set_axis(rows) for part in (X.join(kinds.astype(object)), groups, weight))
-    return ChosenColumns(features, groups, left_out, dropped, None if weights is None else weight[weights])
+    tables = X.join(kinds.astype(object)), groups, weight, parts
+    features, groups, weight, parts = (part[kept].set_axis(rows) for part in tables)
+    weight, parts = (None if one.empty else one.iloc[:, 0] for one in (weight, parts))
+    return ChosenColumns(features, groups, left_out, dropped, weight, parts)
 
 
 def row_names(table, index):
@@ -170,10 +167,7 @@ def _with_reasons(left_out):
 
 
 def standardized(features):
-    """Columns of mean zero and standard deviation one; those of categories stay unchanged.
-
-    Raises a ValueError that names columns which cannot be standardised.
-    """
+    """Columns of mean zero and standard deviation one, those of categories unchanged; an error if that cannot be."""
     numbers = features.select_dtypes("number")
     with np.errstate(over="ignore", invalid="ignore"):
         centred = numbers - numbers.mean()
@@ -244,9 +238,7 @@ def _check_unique(table, names):
     if names is None or table[names].is_unique:
         return
     got = f"{table[names][table[names].duplicated()].iloc[0]!r} twice in {names!r}"
-    remedy = (
-        "Name a column whose entries differ. Without one, rows are numbered; delete a first column that has no name."
-    )
+    remedy = "Name a column whose entries differ. Without one rows are numbered; delete a first column without a name."
     raise ValueError(message("--index", "name each row once", got, remedy))
 
 
@@ -258,10 +250,8 @@ def _numeric(table, option, numbers):
         texts = table[name][is_text]
         if len(texts):
             got = f"the text {texts.iloc[0]!r} in {name!r}, row {texts.index[0] + 1} ({len(texts)} such cells in it)"
-            remedy = (
-                "Leave it out, name it in --categorical, name texts that mean missing in --na, or say how numbers are "
-            )
-            remedy += "written: --decimal, --thousands."
+            remedy = "Leave it out, name it in --categorical, name texts that mean missing in --na, or say how numbers "
+            remedy += "are written: --decimal, --thousands."
             raise ValueError(message(option, "name columns of numbers", got, remedy))
     return pd.DataFrame({name: values for name, (values, _) in numbers.items()}, index=table.index)
 

@@ -3,17 +3,16 @@
 import os
 import warnings
 from contextlib import contextmanager, nullcontext
+from hashlib import file_digest
 from shlex import quote
 from textwrap import fill
 
 import bayesfair as bf
-from bayesfair._check import message
+from bayesfair._check import listed, message
 from bayesfair._files import check_destination
 from bayesfair._progress import one_step
 from bayesfair.cli.columns import Wanted, check_several, choose_columns, column_of_names, row_names, standardized
-from bayesfair.cli.compared import print_comparison
 from bayesfair.cli.exit_status import DONE, writing
-from bayesfair.cli.given_clusters import choose_clusters
 from bayesfair.cli.new_rows import assigned, columns_of_fit
 from bayesfair.cli.options import estimator_class, settings_of_method
 from bayesfair.cli.output import (
@@ -24,6 +23,7 @@ from bayesfair.cli.output import (
     leaves_posterior,
     place_for,
     print_clusters,
+    print_comparison,
     print_fit,
     print_next_steps,
     print_point_estimate,
@@ -34,9 +34,8 @@ from bayesfair.cli.output import (
     shows_progress,
 )
 from bayesfair.cli.processes import in_processes, quietly
-from bayesfair.cli.provenance import provenance, sha256_of
 from bayesfair.cli.results import beside, clusters_of, draws_of
-from bayesfair.cli.tables import check_ending, is_table, read_table, to_csv, write_table
+from bayesfair.cli.tables import check_ending, is_table, read_table, to_csv, typed, write_table
 from bayesfair.posterior.diagnostics import scalar_table
 from bayesfair.posterior.saved import settings_of
 from bayesfair.posterior.schema import variable
@@ -49,13 +48,13 @@ def demo(arguments):
     from sklearn.exceptions import ConvergenceWarning
 
     places = [place_for(arguments.out / name) for name in ("run.nc", *PICTURES)]
-    check_output(places, (), arguments.overwrite)
+    check_output(places, arguments)
     data = bf.datasets.load_diabetes()
     print(data, flush=True)
     X = standardized(data.features)
     plain = KMeans(3, n_init=10, random_state=arguments.random_state).fit_predict(X)
-    typed = {name: getattr(arguments, name) for name in ("num_chains", "num_warmup", "num_draws", "random_state")}
-    settings = {"n_clusters": 3, "progress_bar": shows_progress(), **typed}
+    asked = {name: getattr(arguments, name) for name in ("num_chains", "num_warmup", "num_draws", "random_state")}
+    settings = {"n_clusters": 3, "progress_bar": shows_progress(), **asked}
     estimator = bf.GibbsFairClustering(target="labels", **settings).fit(X, sensitive_features=data.sensitive)
     _, status = save(estimator, places[0])
     print_point_estimate(estimator)
@@ -91,7 +90,7 @@ def _fit(arguments, mesh):
     estimator = estimator_class(arguments.method)(progress_bar=shows_progress(arguments.quiet), **settings)
     _check_out(arguments, estimator)
     X, columns = _read_columns(arguments, estimator)
-    estimator.provenance = provenance(arguments, columns)
+    estimator.provenance = _provenance(arguments, columns)
     is_zarr = arguments.out.suffix == ".zarr"
     more = {"store": arguments.out} if is_zarr else {}
     more |= {} if columns.weights is None else {"sample_weight": columns.weights}
@@ -132,26 +131,54 @@ def _check_out(arguments, estimator):
 
     out = place_for(arguments.out)
     if is_first():  # of several processes only the first one writes
-        check_output([out], [arguments.table], arguments.overwrite)
+        check_output([out], arguments)
     if not leaves_posterior(estimator):
         check_ending(out)
     elif is_table(out):
         remedy = f"Name it run.nc; bayesfair memberships run.nc --out {out.name} writes the table then."
         raise ValueError(message("--out", "be no table, as a posterior goes there", repr(out.name), remedy))
     elif out.suffix == ".zarr" and arguments.method != "gibbs":
-        rule, remedy = (
-            "come with --method gibbs if it ends in .zarr",
-            "Name it run.nc: others keep no draws on disk.",
-        )
+        rule, remedy = "come with --method gibbs if it ends in .zarr", "Name it run.nc: others keep no draws on disk."
         raise ValueError(message("--out", rule, f"--method {arguments.method}", remedy))
+
+
+def _provenance(arguments, columns) -> dict[str, str]:
+    """The source of a page's figures, {term: text}: file, command, columns, rows left out."""
+    without = listed(f"{count:,} without {typed(name)}" for name, count in columns.dropped.items())
+    scaled = "divided by their standard deviation" if arguments.standardize else "as they are in the file"
+    return {
+        "File": os.fspath(arguments.table),
+        "SHA-256 of the file": _sha256_of(arguments.table),
+        "Command": arguments.typed,
+        "Sensitive columns": listed(map(typed, columns.sensitive)),
+        "Features": listed(map(typed, columns.features)) or "none",
+        "Scaling of the features": scaled if columns.features.select_dtypes("number").shape[1] else "none",
+        "Rows": f"{len(columns.sensitive):,}",
+        "Rows dropped": without or "none",
+    }
+
+
+def _sha256_of(path):
+    """The checksum of a file; words for anything else, such as a pipe, which can be read only once."""
+    if not path.is_file():
+        return "not a file"
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
+
+
+def _check_table_out(arguments):
+    """A place for a table, if it is not printed."""
+    if arguments.out is not None:
+        check_ending(arguments.out)
+        check_output([place_for(arguments.out)], arguments)
 
 
 def _of_table(arguments):
     """The options of `memberships` that read the table as in `fit`."""
-    typed = {"table": os.fspath(arguments.table), "index": arguments.index}
+    given = {"table": os.fspath(arguments.table), "index": arguments.index}
     usual = {"separator": ",", "decimal": ".", "encoding": "utf-8"}
-    typed |= {name: value for name in usual if (value := getattr(arguments, name)) != usual[name]}
-    return "".join(f" --{name} {quote(value)}" for name, value in typed.items() if value is not None)
+    given |= {name: value for name in usual if (value := getattr(arguments, name)) != usual[name]}
+    return "".join(f" --{name} {quote(value)}" for name, value in given.items() if value is not None)
 
 
 def _saved_and_judged(estimator, run_file, of_table=""):
@@ -170,9 +197,7 @@ def _saved_and_judged(estimator, run_file, of_table=""):
 def compare(arguments):
     """Fit a method at several numbers of clusters; print the costs and, if asked for, write them as a table."""
     with quietly(arguments.quiet):
-        if arguments.out is not None:
-            check_ending(arguments.out)
-            check_output([place_for(arguments.out)], [arguments.table], arguments.overwrite)
+        _check_table_out(arguments)
         estimator = estimator_class(arguments.method)(**settings_of_method(arguments))
         X, columns = _read_columns(arguments, estimator)
         more = {"num_bootstraps": arguments.num_bootstraps, "progress_bar": shows_progress(arguments.quiet)}
@@ -205,13 +230,16 @@ def _loaded(run_file):
 
 def _read_columns(arguments, estimator):
     """(the features as fitted, all columns in use), which are printed."""
-    keeps = estimator.__sklearn_tags__().input_tags.allow_nan
-    missing = arguments.missing or ("keep" if keeps else "error")
-    wanted = Wanted(**{name: getattr(arguments, name) for name in Wanted._fields})._replace(missing=missing)
-    columns = choose_columns(read_table(arguments.table, arguments.separator, arguments.encoding), wanted)
+    keeps = arguments.missing is None and estimator.__sklearn_tags__().input_tags.allow_nan
+    wanted = Wanted.typed(arguments, **({"missing": "keep"} if keeps else {}))
+    columns = choose_columns(_table(arguments), wanted)
     check_several(columns.sensitive)
     print(f"{arguments.table}: {len(columns.features)} rows\n{columns}", flush=True)
     return standardized(columns.features) if arguments.standardize else columns.features, columns
+
+
+def _table(arguments):
+    return read_table(arguments.table, arguments.separator, arguments.encoding)
 
 
 def summary(arguments):
@@ -228,15 +256,13 @@ def modes(arguments):
 
 def memberships(arguments):
     """Write the memberships of a run, a row for each row of its table, to a file or to standard output."""
-    if arguments.out is not None:
-        check_ending(arguments.out)
-        check_output([place_for(arguments.out)], [arguments.run_file, arguments.table], arguments.overwrite)
+    _check_table_out(arguments)
     tree = bf.posterior.read_tree(arguments.run_file)
     with one_step("memberships", shows_progress()):
         rows = bf.posterior.memberships(tree)
     if arguments.table is None:
         return _write(rows.reset_index(), arguments)
-    table = read_table(arguments.table, arguments.separator, arguments.encoding)
+    table = _table(arguments)
     features = variable(tree, "observed_data", "X")["feature"].values.tolist()
     names = row_names(table, column_of_names(table, arguments.index, features)[0])  # as `fit` reads them
     return _write(beside(table, names, rows), arguments)
@@ -244,11 +270,9 @@ def memberships(arguments):
 
 def assign(arguments):
     """Write a table of new rows with their clusters beside its columns: each row by itself, or all placed together."""
-    if arguments.out is not None:
-        check_ending(arguments.out)
-        check_output([place_for(arguments.out)], [arguments.run_file, arguments.table], arguments.overwrite)
+    _check_table_out(arguments)
     estimator = _loaded(arguments.run_file)
-    table = read_table(arguments.table, arguments.separator, arguments.encoding)
+    table = _table(arguments)
     columns = columns_of_fit(table, arguments, estimator)
     rows = assigned(estimator, columns)
     if arguments.sensitive and arguments.out is not None:  # otherwise the table itself is printed
@@ -260,7 +284,7 @@ def assign(arguments):
 def convert(arguments):
     """Write the draws of a run as a table, or the run as a file of its own."""
     out = place_for(arguments.out, "OUT")
-    check_output([out], [arguments.run_file], arguments.overwrite, "OUT")
+    check_output([out], arguments, "OUT")
     tree = bf.posterior.read_tree(arguments.run_file)
     if is_table(out):
         check_ending(out)
@@ -287,14 +311,14 @@ def _write(table, arguments):
 def plot(arguments):
     """Draw the pictures of a run into a folder, which is made if needed."""
     places = [place_for(arguments.out / name) for name in PICTURES]
-    check_output(places, [arguments.run_file], arguments.overwrite)
+    check_output(places, arguments)
     tree = bf.posterior.read_tree(arguments.run_file)
     draw_pictures(tree, arguments.out)
 
 
 def report(arguments):
     """Write the HTML page about a run into an existing folder."""
-    check_output([check_destination(arguments.out)], [arguments.run_file], arguments.overwrite)
+    check_output([check_destination(arguments.out)], arguments)
     tree = bf.posterior.read_tree(arguments.run_file)
     with writing():
         bf.report(tree, arguments.out, title=arguments.title, progress_bar=shows_progress())
@@ -305,23 +329,20 @@ def check(arguments):
     """Audit given clusters, a column of a table: print sentences, and write a page if asked for."""
     from bayesfair.reports.templates import page_place  # loads pandas
 
-    reads = [arguments.table, arguments.run_file]
     if arguments.out is not None:
-        check_output([page_place(place_for(arguments.out))], reads, arguments.overwrite)
+        check_output([page_place(place_for(arguments.out))], arguments)
     if arguments.standardize and arguments.features is None:
         raise ValueError(message("--standardize", "come with --features", "no features", "Name them, or leave it out."))
-    wanted = Wanted(**{name: getattr(arguments, name) for name in Wanted._fields if name in arguments})
-    table = read_table(arguments.table, arguments.separator, arguments.encoding)
-    labels, columns = choose_clusters(table, wanted._replace(missing=arguments.missing or "error"), arguments.clusters)
-    about = provenance(arguments, columns)
+    columns = choose_columns(_table(arguments), Wanted.typed(arguments, features=arguments.features or []))
+    about = _provenance(arguments, columns)
     print("\n".join(f"{term}: {about[term]}" for term in ("File", "Rows", "Rows dropped")), flush=True)
     X = standardized(columns.features) if arguments.standardize else columns.features
     tree = None
     if arguments.run_file is not None:
         tree = bf.posterior.read_tree(arguments.run_file)
-        about |= {"Fair posterior": os.fspath(arguments.run_file), "SHA-256 of the run": sha256_of(arguments.run_file)}
+        about |= {"Fair posterior": os.fspath(arguments.run_file), "SHA-256 of the run": _sha256_of(arguments.run_file)}
     settings = {"crossed": arguments.crossed, "min_balance": arguments.min_balance, "tree": tree}
-    found = bf.audit(labels, columns.sensitive, None if X.empty else X, **settings)
+    found = bf.audit(columns.clusters, columns.sensitive, None if X.empty else X, **settings)
     print("", *(fill(f"{note.headline} {note.text}", LINE) for note in found.notes), sep="\n")
     if arguments.out is not None:
         with writing():

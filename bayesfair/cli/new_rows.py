@@ -3,11 +3,12 @@
 from typing import NamedTuple
 
 import bayesfair as bf
-from bayesfair._check import message
-from bayesfair._units import scaled_alike
+from bayesfair._check import listed, message
+from bayesfair._columns import scaled_alike
 from bayesfair.cli.columns import Wanted, choose_columns
 from bayesfair.cli.results import probabilities
-from bayesfair.cli.tables import listed, separator_hint, typed
+from bayesfair.cli.tables import separator_hint, typed
+from bayesfair.posterior.saved import settings_of
 
 
 class NewRows(NamedTuple):
@@ -26,12 +27,7 @@ class NewRows(NamedTuple):
 
 
 def columns_of_fit(table, arguments, estimator) -> NewRows:
-    """The columns of a table that the fit had, in its order and units.
-
-    Raises
-    ------
-    ValueError: a fit whose features have no names, or a column that the table lacks.
-    """
+    """The columns of a table that the fit had, in its order and units."""
     names = getattr(estimator, "feature_names_in_", None)
     if names is None:
         remedy = "Use predict_proba or reassign in Python, or fit a table whose columns have names."
@@ -42,9 +38,8 @@ def columns_of_fit(table, arguments, estimator) -> NewRows:
         raise ValueError(message("TABLE.csv", "have the columns of the fit", f"one without {listed(lacking)}", remedy))
     levels = _levels(estimator)
     chosen = {"features": [name for name in names if name not in levels], "categorical_features": list(levels)}
-    given = {name: getattr(arguments, name) for name in Wanted._fields if name not in chosen}
-    columns = choose_columns(table, Wanted(**given | chosen | {"missing": arguments.missing or "error"}))
-    X = scaled_alike(columns.features[list(names)], estimator._names.get("scaling"))
+    columns = choose_columns(table, Wanted.typed(arguments, **chosen))
+    X = scaled_alike(columns.features[list(names)], settings_of(estimator.posterior_))
     known = {name: X[name].map(lambda cell, one=one: one.get(str(cell), cell)) for name, one in levels.items()}
     return NewRows(X.assign(**known), columns.sensitive)
 
@@ -60,12 +55,7 @@ def _levels(estimator):
 
 
 def assigned(estimator, columns: NewRows):
-    """A DataFrame with a row for each new one: its cluster, how probable that is by itself, and the runner-up.
-
-    Raises
-    ------
-    ValueError: groups for a method that places rows one by one, or those that `reassign` refuses.
-    """
+    """A DataFrame with a row for each new one: its cluster, how probable that is by itself, and the runner-up."""
     import pandas as pd
 
     soft = estimator.predict_proba(columns.features)

@@ -41,14 +41,8 @@ SETTINGS = {  # {title in the help: {parameter: option}}
             "members of each group per fairlet, of gibbs with another --target than labels: auto, singletons, 9,8 (groups "
             "sorted), F=9,M=8, or a number of fairlets",
         ),
-        "min_balance": Option(
-            "--min-balance", "B", f"the least Balance of a cluster; exact is to within one person; {OF_LABELS}"
-        ),
-        "crossed": Option(
-            "--each-attribute",
-            help=f"balance every sensitive column on its own, not their combinations; {OF_LABELS}",
-            const=False,
-        ),
+        "min_balance": Option("--min-balance", "B", f"the least Balance of a cluster, or exact; {OF_LABELS}"),
+        "crossed": Option("--each-attribute", None, f"balance every sensitive column on its own; {OF_LABELS}", False),
         "size_min": Option("--size-min", "N", f"the least rows of a cluster; {OF_LABELS}"),
         "size_max": Option("--size-max", "N", f"the most rows of a cluster; {OF_LABELS}"),
         "min_group_size": Option("--merge-groups-below", "N", "merge groups of fewer rows into one"),
@@ -57,14 +51,10 @@ SETTINGS = {  # {title in the help: {parameter: option}}
     "of some methods": {
         "fairness_weight": Option("--fairness-weight", "W", "what fairness weighs against the loss"),
         "max_gap": Option("--max-gap", "GAP", "the largest gap (FMC, eq. 6)"),
-        "max_fairness_error": Option(
-            "--max-fairness-error", "KL", "the largest KL error, met by the smallest weight that does"
-        ),
+        "max_fairness_error": Option("--max-fairness-error", "KL", "the largest KL error, met by the least weight"),
         "covariance_type": Option("--covariance", "NAME"),
         "objective": Option("--objective", "NAME"),
-        "affinity": Option(
-            "--affinity", "NAME", "of --objective ncut; precomputed: the features are a symmetric matrix"
-        ),
+        "affinity": Option("--affinity", "NAME", "of --objective ncut; precomputed: features are a symmetric matrix"),
         "n_neighbors": Option("--n-neighbors", "N", "to which --objective ncut ties each row"),
         "inference": Option("--inference", "NAME"),
         "tilt": Option("--tilt", "T"),
@@ -81,17 +71,9 @@ SETTINGS = {  # {title in the help: {parameter: option}}
         "num_chains": Option("--num-chains", "N"),
         "num_warmup": Option("--num-warmup", "N"),
         "num_draws": Option("--num-draws", "N"),
-        "thinning": Option(
-            "--thinning", "N", "sweeps from draw to draw; auto goes by the autocorrelation in the warm-up"
-        ),
-        "tempering": Option(
-            "--tempering",
-            help="copies of the chains at higher temperatures cross modes that nothing else does, at several times the cost",
-            const=True,
-        ),
-        "fairlet_move": Option(
-            "--fairlet-move", "NAME", "rectangular-loop is the paper's Algorithm 1 as published, and slow"
-        ),
+        "thinning": Option("--thinning", "N", "sweeps from draw to draw; auto goes by the warm-up's autocorrelation"),
+        "tempering": Option("--tempering", None, "hotter copies of chains cross modes, at much higher cost", True),
+        "fairlet_move": Option("--fairlet-move", "NAME", "rectangular-loop is the paper's Algorithm 1, and slow"),
         "keep_fairlets": Option("--keep-fairlets", "N", "keep the fairlets of so many draws of each chain"),
     },
 }
@@ -117,12 +99,7 @@ def takers_of(name) -> dict[str, Parameter]:
 
 
 def settings_of_method(arguments):
-    """{parameter: value} of the settings that were typed.
-
-    Raises
-    ------
-    ValueError: an option of other methods, or one that says nothing without another.
-    """
+    """{parameter: value} of the settings that were typed; an error for options that do not go together."""
     names = [name for options in SETTINGS.values() for name in options]
     typed = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
     method, target = arguments.method, typed.get("target", USUAL["target"])
@@ -130,9 +107,8 @@ def settings_of_method(arguments):
         takers = takers_of(name)
         if method not in takers:
             those = " or ".join(f"--method {other}" for other in takers)
-            raise ValueError(
-                message(OPTIONS[name], f"come with {those}", f"--method {method}", "Leave one of them out.")
-            )
+            got, remedy = f"--method {method}", "Leave one of them out."
+            raise ValueError(message(OPTIONS[name], f"come with {those}", got, remedy))
         if method == "gibbs" and name in ("min_balance", "crossed", "size_min", "size_max") and target != "labels":
             remedy = "Clusters are made of whole fairlets there, as balanced as their --composition."
             raise ValueError(message(OPTIONS[name], "come with --target labels", f"--target {target}", remedy))
@@ -140,9 +116,8 @@ def settings_of_method(arguments):
             rule, remedy = "come with --target joint, cut or optimal", "Under labels there are no fairlets."
             raise ValueError(message(OPTIONS[name], rule, "--target labels", remedy))
     if arguments.weights is not None and "sample_weight" not in signature(estimator_class(method).fit).parameters:
-        raise ValueError(
-            message("--weights", f"not come with --method {method}", "both", "Leave it out: every row counts once.")
-        )
+        rule, remedy = f"not come with --method {method}", "Leave it out: every row counts once."
+        raise ValueError(message("--weights", rule, "both", remedy))
     if "merged_group_name" in typed and "min_group_size" not in typed:
         got, remedy = repr(typed["merged_group_name"]), "Give the size below which groups are merged."
         raise ValueError(message("--merged-group-name", "come with --merge-groups-below", got, remedy))

@@ -35,6 +35,28 @@ PICTURES = {  # names of files, and what `bayesfair.reports.pictures` draws ther
     "trace.png": "draw_trace",
     "modes.png": "draw_modes",
 }
+MEANS = {  # figures of `bayesfair.compare_clusters` in words
+    "used": "clusters that are used",
+    "cost": "cost (sum of squared distances)",
+    "max_distance": "largest distance to a centre",
+    "distance_variance": "variance of squared distances",
+    "plain_cost": "cost without fairness (k-means)",
+    "fairness_cost": "what fairness adds to that, as a share",
+    "expected_loss": "expected loss of a draw",
+    "balance": "least balance of a cluster",
+    "gap": "largest gap between groups",
+    "bootstrap_ari": "stability under new samples (1 is best)",
+    "chains_ari": "agreement of chains (1 is best)",
+    "doubt": "mean probability to be elsewhere",
+    "modes": "modes that were found",
+    "best_mode": "share of the best mode",
+    "r_hat": "largest R-hat (below 1.05 is good)",
+    "bic": "BIC (less is better)",
+    "loo": "expected log density (more is better)",
+    "loo_se": "its standard error",
+    "loo_bad_k": "rows on which it cannot be relied",
+    "converged": "converged",
+}
 
 
 def place_for(path, argument="--out"):
@@ -47,8 +69,9 @@ def place_for(path, argument="--out"):
     return check_destination(path)
 
 
-def check_output(places, reads, overwrite, argument="--out"):
-    """Raise a ValueError if a command would replace a file that it reads, or an existing one without `overwrite`."""
+def check_output(places, arguments, argument="--out"):
+    """Raise a ValueError if a command would replace a file that it reads, or an existing one without `--overwrite`."""
+    reads = [getattr(arguments, name, None) for name in ("run_file", "table")]
     for place in places:
         if not place.exists():
             continue
@@ -57,7 +80,7 @@ def check_output(places, reads, overwrite, argument="--out"):
             if file is not None and file.exists() and place.samefile(file):
                 rule, remedy = f"be another file than {os.fspath(file)!r}, which is read", "Choose another name."
                 raise ValueError(message(argument, rule, got, remedy))
-        if not overwrite:
+        if not arguments.overwrite:
             remedy = "Choose another name, or add --overwrite to replace the file."
             raise ValueError(message(argument, "name a file that does not exist yet", got, remedy))
 
@@ -90,8 +113,7 @@ def shows_progress(quiet=False):
 def save(estimator, path):
     """Save the run to `path`, or else beside it or among temporary files; return (where it is, exit status).
 
-    A warning says if it is elsewhere or not whole; the place is None if every one failed. A run whose draws went to a
-    file as they were made is already saved.
+    A warning says if it is elsewhere or not whole; the place is None if every one failed.
     """
     if is_stored(estimator.posterior_):
         print(f"the posterior is in {path}")
@@ -160,6 +182,23 @@ def print_clusters(title, labels, groups, weights):
     if weights is not None:
         weighed = bf.fairness.balance(labels, groups, sample_weight=weights)
         print(f"All of this counts rows. By their weights the least balance is {weighed:.3f}.")
+
+
+def print_comparison(table):
+    """Print the table of `bayesfair.compare_clusters`, and the number at its elbow."""
+    shown = table.map(_in_words).rename(columns=MEANS).T.rename_axis(columns="number of clusters")
+    print(f"\n{shown.to_string(line_width=LINE)}")
+    elbow = table.attrs["elbow"]
+    if elbow is not None:
+        text = f"The elbow of the cost is at {elbow} clusters: from there on a further cluster saves less. "
+        text += "Prefer a number at which clusters are stable and few rows are in doubt."
+        print(f"\n{fill(text, LINE)}")
+
+
+def _in_words(value):
+    if isinstance(value, (bool, np.bool_)):
+        return "yes" if value else "no"
+    return "unknown" if value != value else f"{value:.4g}"
 
 
 def print_summary(tree):

@@ -48,11 +48,8 @@ def _join():
     try:
         bf.distributed.initialize()
     except ValueError as error:
-        rule, remedy = (
-            "be left out, as neither SLURM nor Open MPI started the command",
-            "One process has threads for chains.",
-        )
-        raise ValueError(message("--processes", rule, AUTO, remedy)) from error
+        rule = "be left out, as neither SLURM nor Open MPI started the command"
+        raise ValueError(message("--processes", rule, AUTO, "One process has threads for chains.")) from error
 
 
 @contextmanager

@@ -8,10 +8,7 @@ from bayesfair.posterior.schema import flat_labels
 
 
 def clusters_of(estimator, X, groups):
-    """A DataFrame with a row for each row of X: its name `obs`, its cluster in an engine's fit and its group.
-
-    If there are probabilities, those of its cluster and of the next likeliest one.
-    """
+    """A DataFrame with a row for each row of X: its name `obs`, its cluster, its probabilities if there are any, its group."""
     import pandas as pd
 
     columns = {"obs": X.index, "cluster": estimator.labels_}
@@ -29,14 +26,7 @@ def probabilities(soft, labels):
 
 
 def beside(table, names, rows):
-    """The columns of the user's table beside those of `memberships`, `rows`, which are found by the `names` of its rows.
-
-    Rows that were not in the fit get empty cells.
-
-    Raises
-    ------
-    ValueError: names that are there twice, or that the table lacks.
-    """
+    """The user's table beside `rows` (of `memberships`), found by the `names` of its rows; empty cells for other rows."""
     if not names.is_unique:
         got, remedy = f"{names[names.duplicated()][0]!r} twice", "Name a column of row names: --index COL."
         raise ValueError(message("--table", "name each row once", got, remedy))
@@ -50,12 +40,7 @@ def beside(table, names, rows):
 
 
 def draws_of(tree, what):
-    """A DataFrame with a row for each draw, `chain` and `draw` first: its "scalars", or its "labels", a column per row.
-
-    Raises
-    ------
-    ValueError: labels of observations that share a name.
-    """
+    """A DataFrame with a row for each draw, `chain` and `draw` first: its "scalars", or its "labels", a column per row."""
     import pandas as pd
 
     posterior = tree["posterior"]

@@ -5,13 +5,12 @@ from importlib.util import find_spec
 from io import BytesIO
 
 import bayesfair as bf
-from bayesfair._check import message
+from bayesfair._check import listed, message
 from bayesfair._files import COLUMNAR, write_whole
 
 COMPRESSED = (".gz", ".bz2", ".zip", ".xz", ".zst")  # endings that pandas unpacks by itself
 BEGINNING = 4096  # bytes of a file that are searched for its first line
 UNNAMED = "Unnamed: "  # with the position: pandas' name for a column without one
-SHOWN = 12
 NO_SEPARATOR = "Give the separator of its columns, such as --separator ';'."
 HOW_CSV_IS_READ = (
     "Name its columns in the first line, quote fields that hold the separator, and check --separator and --encoding, such as "
@@ -24,11 +23,6 @@ def read_table(path, separator=",", encoding="utf-8"):
 
     CSV has the names of its columns in the first line. The others keep numbers in their type; all else is text, "" for
     none.
-
-    Raises
-    ------
-    ValueError, OSError: no such file, a folder, no text, another encoding or separator, lines of unequal lengths, no
-    rows, names that are given twice, no library that reads Parquet and Feather.
     """
     if path.suffix.lower() in COLUMNAR:
         table = _read(path, "Check the file and its ending.")
@@ -69,10 +63,8 @@ def check_ending(path):
         rule = f"end in .csv or {', '.join(COLUMNAR)}, as a table goes there"
         raise ValueError(message("--out", rule, repr(path.name), "Spreadsheets read .csv."))
     if path.suffix.lower() != ".csv" and not (find_spec("pyarrow") or find_spec("polars")):
-        remedy = "pip install 'bayesfair[parquet]', or write a .csv."
-        raise ValueError(
-            message("--out", "be a .csv, as neither pyarrow nor polars is installed", repr(path.name), remedy)
-        )
+        rule, remedy = "be a .csv, as neither pyarrow nor polars is installed", "pip install 'bayesfair[parquet]'."
+        raise ValueError(message("--out", rule, repr(path.name), remedy))
 
 
 def to_csv(table, file=None, *, separator=",", decimal=".", encoding="utf-8"):
@@ -82,14 +74,7 @@ def to_csv(table, file=None, *, separator=",", decimal=".", encoding="utf-8"):
 
 
 def write_table(table, path, **of_csv):
-    """Write a DataFrame without its row names to a file of the kind given by its ending, whole or not at all.
-
-    `of_csv`: as in `to_csv`.
-
-    Raises
-    ------
-    ValueError: text that the encoding lacks.
-    """
+    """Write a DataFrame without its row names to a file of the kind given by its ending; `of_csv`: as in `to_csv`."""
     kind, buffer = COLUMNAR.get(path.suffix.lower()), BytesIO()
     if kind is None:
         _encode(table, buffer, of_csv)
@@ -105,9 +90,8 @@ def _encode(table, buffer, of_csv):
         to_csv(table, buffer, **of_csv)
     except UnicodeEncodeError as error:
         got = f"{of_csv['encoding']}, which has no {error.object[error.start]!r}"
-        raise ValueError(
-            message("--encoding", "hold every letter of the table", got, "Leave it out for UTF-8.")
-        ) from error
+        remedy = "Leave it out for UTF-8."
+        raise ValueError(message("--encoding", "hold every letter of the table", got, remedy)) from error
 
 
 def _by_polars(table, buffer, write):
@@ -116,13 +100,6 @@ def _by_polars(table, buffer, write):
 
     cells = {name: [None if cell is pd.NA else cell for cell in table[name].tolist()] for name in table}
     getattr(polars.DataFrame(cells), write)(buffer)
-
-
-def listed(items, shown=SHOWN):
-    """The items separated by commas, at most `shown` of them, and the number of the others."""
-    items = [str(item) for item in items]
-    more = f" and {len(items) - shown} more" if len(items) > shown else ""
-    return ", ".join(items[:shown]) + more
 
 
 def typed(name):

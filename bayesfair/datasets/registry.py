@@ -102,14 +102,7 @@ SOURCES = {
 
 
 def fetch(source, *, progress_bar=True):
-    """Path of the file of `source`: in the folder BAYESFAIR_DATA if it is there, else downloaded once and kept.
-
-    An own copy is taken as it is; a download is held against the checksum where one is known.
-
-    Raises
-    ------
-    OSError: no copy and no download, with both ways out. ValueError: a download that is not the published file.
-    """
+    """Path of the file of `source`: in the folder BAYESFAIR_DATA if it is there, else downloaded, checked and kept."""
     folder = os.environ.get("BAYESFAIR_DATA")
     if folder and (own := Path(folder) / source.file_name).is_file():
         return own

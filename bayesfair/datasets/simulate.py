@@ -37,10 +37,8 @@ def make_well_specified(seed: int = 0) -> Dataset:
     >>> bf.datasets.make_well_specified().sensitive.value_counts().to_dict()
     {'1': 50, '2': 50}
     """
-    rng = generator_of(seed, "seed")
-    return _gibbs_simulation(
-        "well-specified", "normal, covariance 4 I (section 4.1)", 2.0 * rng.standard_normal((100, 2))
-    )
+    noise = 2.0 * generator_of(seed, "seed").standard_normal((100, 2))
+    return _gibbs_simulation("well-specified", "normal, covariance 4 I (section 4.1)", noise)
 
 
 def make_misspecified(seed: int = 0) -> Dataset:

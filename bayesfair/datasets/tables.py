@@ -60,9 +60,8 @@ def read_table(path: str | PathLike[str], columns: str | Sequence[str] | None = 
     try:
         table = reader(path, **{"columns" if kind else "usecols": names, **options})
     except Exception as error:  # each library raises its own
-        rule = "be a file that can be read" + (
-            "" if names is None else f" and has the columns {', '.join(map(repr, names))}"
-        )
+        rule = "be a file that can be read"
+        rule += "" if names is None else f" and has the columns {', '.join(map(repr, names))}"
         got = f"{str(path)!r} ({str(error).partition('\n')[0]})"
         raise ValueError(message("path", rule, got, "Check the file and its ending.")) from error
     return table if names is None else table[names]

@@ -125,7 +125,7 @@ def load_bank(
     sensitive : str or sequence of str, default "marital"
         A column, or columns to cross. "married" gives two groups, married and not married, as in the Gibbs paper.
     progress_bar : bool, default True
-        Whether to show a bar while the file is downloaded.
+        As in `load_adult`.
 
     Returns
     -------
@@ -133,10 +133,8 @@ def load_bank(
 
     Raises
     ------
-    OSError
-        If there is no copy in the folder `BAYESFAIR_DATA` and the download fails.
-    ValueError
-        If a column is unknown, or the download is not the published file.
+    OSError, ValueError
+        As `load_adult`.
 
     References
     ----------
@@ -197,7 +195,7 @@ def load_bank_additional(
     sensitive : str or sequence of str, default "marital"
         A column, or columns to cross. "married" gives two groups, married and not married.
     progress_bar : bool, default True
-        Whether to show a bar while the file is downloaded.
+        As in `load_adult`.
 
     Returns
     -------
@@ -205,10 +203,8 @@ def load_bank_additional(
 
     Raises
     ------
-    OSError
-        If there is no copy in the folder `BAYESFAIR_DATA` and the download fails.
-    ValueError
-        If a column is unknown, or the download is not the published file.
+    OSError, ValueError
+        As `load_adult`.
 
     References
     ----------
@@ -246,7 +242,7 @@ def load_credit(
         graduate school and other, as FMC with three. "married" has married and not married, as the Gibbs paper.
         "sex" has male and female. Or columns of the file, such as "MARRIAGE".
     progress_bar : bool, default True
-        Whether to show a bar while the file is downloaded.
+        As in `load_adult`.
 
     Returns
     -------
@@ -254,12 +250,10 @@ def load_credit(
 
     Raises
     ------
-    OSError
-        If there is no copy in the folder `BAYESFAIR_DATA` and the download fails.
+    OSError, ValueError
+        As `load_adult`.
     ImportError
         If the published Excel workbook is read without the package xlrd. A copy named creditcard.csv needs none.
-    ValueError
-        If a column is unknown.
 
     References
     ----------
@@ -300,7 +294,7 @@ def load_diabetes130(
     sensitive : str or sequence of str, default "gender"
         A column, or columns to cross.
     progress_bar : bool, default True
-        Whether to show a bar while the file is downloaded.
+        As in `load_adult`.
 
     Returns
     -------
@@ -308,10 +302,8 @@ def load_diabetes130(
 
     Raises
     ------
-    OSError
-        If there is no copy in the folder `BAYESFAIR_DATA` and the download fails.
-    ValueError
-        If a column is unknown, or the download is not the published file.
+    OSError, ValueError
+        As `load_adult`.
 
     References
     ----------
@@ -343,7 +335,7 @@ def load_census1990(
     sensitive : str or sequence of str, default "iSex"
         A column, or columns to cross. iSex is 0 for male and 1 for female, as in the code book of the census.
     progress_bar : bool, default True
-        Whether to show a bar while the file is downloaded.
+        As in `load_adult`.
 
     Returns
     -------
@@ -351,10 +343,8 @@ def load_census1990(
 
     Raises
     ------
-    OSError
-        If there is no copy in the folder `BAYESFAIR_DATA` and the download fails.
-    ValueError
-        If a column is unknown.
+    OSError, ValueError
+        As `load_adult`.
 
     Notes
     -----

@@ -4,12 +4,14 @@ from functools import cached_property, wraps
 from html import escape
 from os import PathLike
 from time import perf_counter
+from typing import Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
-from bayesfair._check import attempt, message, random_state_of
+from bayesfair._check import attempt, column_names, message, random_state_of, row_names
+from bayesfair._columns import noted_scaling
 from bayesfair._memory import peak_memory
 from bayesfair._names import DataTree
 from bayesfair.distributed.messages import digest
@@ -29,7 +31,7 @@ STYLE = "border-left: 0.4em solid {}; padding: 0.1em 0.8em; margin: 0.5em 0; max
 
 
 def whole_or_not(method):
-    """Decorator of methods that give an estimator a posterior: a failure before it exists leaves the estimator unchanged.
+    """Decorator of methods that make a posterior: a failure before it exists leaves the estimator unchanged.
 
     A new posterior stays, whatever follows: an error, Ctrl-C, or a warning that is an error.
     """
@@ -51,11 +53,10 @@ def whole_or_not(method):
 class PosteriorEstimator(ClusterMixin, BaseEstimator):
     """An estimator whose fit is an `xarray.DataTree`: its attributes with a trailing underscore are read from it.
 
-    `fit` sets `_seed` (`_draw_seed`), `_names` (a dictionary with "feature_names", possibly None) and `_row_names`. It
-    builds a tree of draws and rows with `_settings` and passes it, with its run, to `_adopt`. Subclasses extend
-    `_take`, which sets what `save` and `resume` need, and `_derived`, which may fail. `_of_file` makes the same
-    estimator from the result of `read_run`; the subclass's `_run_of(tree, settings)` makes its run. `fit` and `resume`
-    are `whole_or_not`: an earlier posterior keeps all that belongs to it.
+    `fit` sets `_seed` (`_draw_seed`), `_names` and `_row_names` (`_describe`), builds a tree of draws and rows with
+    `_settings` and passes it, with its run, to `_adopt`. Subclasses extend `_take`, which sets what `save` and `resume`
+    need, and `_derived`, which may fail; their `_run_of(tree, settings)` makes the run of a file, with which their
+    `_resume` goes on. `fit` and `resume` are `whole_or_not`: an earlier posterior keeps all that belongs to it.
     """
 
     posterior_: "DataTree"
@@ -85,10 +86,38 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         self._check_same_table()
         write_tree(self.posterior_, path)
 
+    @whole_or_not
+    def resume(self, num_draws: int | None = None) -> Self:
+        """Go on from the last draw.
+
+        Data and settings are those of the fit: only `num_draws`, `progress_bar`, `mesh` and `chain_method` may change. The
+        draws of `GibbsFairClustering` are bit for bit those of one longer run, and a run with a `store` goes on there.
+
+        Parameters
+        ----------
+        num_draws : int, at least 1, optional
+            Further draws of each chain. By default an interrupted run makes what is missing, and a finished one makes as many
+            again.
+
+        Returns
+        -------
+        self
+            The estimator with all draws.
+
+        Raises
+        ------
+        ValueError
+            If the fit was by "svi", or the table, a setting or the posterior was changed since the fit.
+        """
+        check_is_fitted(self, "posterior_")
+        check_whole(self.posterior_, "`posterior_`", "Assign the run's own tree to it, or fit again.")
+        self._check_same_settings()
+        return self._resume(num_draws)
+
     def _html_repr(self):
         """scikit-learn's diagram in a notebook and, after a fit, the posterior in short."""
-        diagram = super()._html_repr()
-        return diagram + notes_as_html(self._in_short) if hasattr(self, "posterior_") else diagram
+        notes = self._in_short if hasattr(self, "posterior_") else []
+        return super()._html_repr() + "".join(map(_note_as_html, notes))
 
     @cached_property
     def _in_short(self):
@@ -100,27 +129,23 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         self._started = perf_counter() - spent
 
     def _cost(self):
-        """The cost of the fit, as attributes of the tree's sample_stats.
-
-        Wall-clock seconds, including compilation and the search for modes, and the peak memory of the process so far,
-        in bytes.
-        """
+        """For the tree's sample_stats: seconds, with compilation and the search for modes, and the process's peak bytes."""
         return {"sampling_time": perf_counter() - self._started, "peak_memory": peak_memory()}
+
+    def _describe(self, X, **more):
+        """Take the names of the user's table X, and `more` of its columns, for the tree."""
+        names = column_names(X)
+        names = None if names is None else [str(name) for name in names]
+        self._names, self._row_names = {"feature_names": names, **more, "scaling": noted_scaling(X)}, row_names(X)
 
     def _draw_seed(self):
         self._seed = int(random_state_of(self.random_state).randint(2**31 - 1))
 
     def _settings(self, **of_the_run):
         """The estimator's settings for the tree, as `read_run` returns them."""
-        return {
-            "estimator": type(self).__name__,
-            "format": FORMAT,
-            "parameters": self.get_params(deep=False),
-            "seed": self._seed,
-            "names": self._names,
-            **({} if self.provenance is None else {"provenance": self.provenance}),
-            **of_the_run,
-        }
+        known = {"estimator": type(self).__name__, "format": FORMAT, "parameters": self.get_params(deep=False)}
+        known |= {"seed": self._seed, "names": self._names}
+        return known | ({} if self.provenance is None else {"provenance": self.provenance}) | of_the_run
 
     def _check_same_table(self):
         """Raise a ValueError if X, which may be the user's own array, has changed since the fit."""
@@ -128,15 +153,8 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
             remedy = "The posterior belongs to the old table: change a copy of it, and fit again."
             raise ValueError(message("X", "be unchanged since the fit", "a table that was changed", remedy))
 
-    def _check_whole(self):
-        """Raise a ValueError if `posterior_` lost draws or rows, or their order, which `resume` needs."""
-        check_whole(self.posterior_, "`posterior_`", "Assign the run's own tree to it, or fit again.")
-
     def _check_same_settings(self):
-        """Raise a ValueError if a setting differs from that of the posterior.
-
-        Settings that no file holds, such as a loss of the user's own, are not compared with each other.
-        """
+        """Raise a ValueError if a setting differs from that of the posterior; one that no file holds is not compared."""
         known, given = settings_of(self.posterior_)["parameters"], self.get_params(deep=False)
         for name, value in known.items():
             if name not in MAY_CHANGE and name in given and plain(given[name]) != plain(value):
@@ -197,10 +215,8 @@ def _checksum_of_table(tree):
     return digest(tree["observed_data"]["X"].values)
 
 
-def notes_as_html(notes):
-    """Framed statements for a notebook, without a style sheet, every value escaped."""
-    parts = [
-        f'<div style="{STYLE.format(COLOURS.get(kind, PLAIN))}"><strong>{escape(headline)}</strong> {escape(text)}</div>'
-        for kind, headline, text in notes
-    ]
-    return "".join(parts)
+def _note_as_html(note):
+    """A framed statement for a notebook, without a style sheet, every value escaped."""
+    kind, headline, text = note
+    style = STYLE.format(COLOURS.get(kind, PLAIN))
+    return f'<div style="{style}"><strong>{escape(headline)}</strong> {escape(text)}</div>'

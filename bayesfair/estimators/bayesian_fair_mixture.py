@@ -1,7 +1,7 @@
 """`BayesianFairMixture`: the NumPyro fair mixtures behind scikit-learn's interface, their posterior as an ArviZ tree."""
 
-import warnings
 from collections.abc import Sequence
+from functools import partial
 from os import PathLike
 from typing import Literal, Self
 
@@ -10,21 +10,12 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-import bayesfair
-from bayesfair._check import check_integer, message, place, refuse_unread, row_names, warn_of_no_numbers
+from bayesfair._check import check_integer, message, place, refuse_unread, tell, warn_of_no_numbers
 from bayesfair._names import DataTree
 from bayesfair._scaling import center_and_spread
 from bayesfair._settings import Count, Length, NotNegative, Positive, Seed, check_settings
-from bayesfair._units import noted_scaling
 from bayesfair.engines.base import check_distinct
-from bayesfair.engines.tables import (
-    Encoder,
-    categorical_positions,
-    encoder_of,
-    fit_encoder,
-    read_columns,
-    read_groups,
-)
+from bayesfair.engines.tables import Encoder, categorical_positions, encoder_of, fit_encoder, read_columns, read_groups
 from bayesfair.estimators.base import PosteriorEstimator, whole_or_not
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import gap
@@ -210,7 +201,8 @@ class BayesianFairMixture(PosteriorEstimator):
         shape = self.num_chains, self.num_draws, len(x)
         check_memory(shape, self.n_components, x.shape[1] + codes.shape[1], label_bytes=LABEL_BYTES)
         self._draw_seed()
-        self._names, self._row_names = self._describe(X, encoder, groups), row_names(X)
+        levels = [] if encoder.levels is None else [part.tolist() for part in encoder.levels.categories_]
+        self._describe(X, **self._kinds(X), levels=levels, groups=list(groups.names))
         run = self._make_run(x, codes, groups, encoder)
         if self.inference == "svi":
             num_draws = self.num_chains * self.num_draws
@@ -233,20 +225,11 @@ class BayesianFairMixture(PosteriorEstimator):
         if self.inference != "nuts":
             refuse_unread(self, "tempering", where="unless inference='nuts'")
 
-    def _describe(self, X, encoder, groups):
-        """Names for the tree, continuous columns first, and the levels' values."""
-        columns = [str(name) for name in X.columns] if hasattr(X, "columns") else None
+    def _kinds(self, X):
+        """Names, or positions, of the columns of either kind."""
         where = categorical_positions(X, self.categorical_features).tolist()
-        names = np.array(columns or [str(at) for at in range(self.n_features_in_)], dtype=object)
-        levels = [] if encoder.levels is None else [part.tolist() for part in encoder.levels.categories_]
-        return {
-            "feature_names": columns,
-            "continuous": np.delete(names, where).tolist(),
-            "categorical": names[where].tolist(),
-            "levels": levels,
-            "groups": list(groups.names),
-            "scaling": noted_scaling(X),
-        }
+        names = np.array([str(name) for name in getattr(X, "columns", range(self.n_features_in_))], dtype=object)
+        return {"continuous": np.delete(names, where).tolist(), "categorical": names[where].tolist()}
 
     def _make_run(self, *table):
         return make_run(*table, self._seed, RunSettings(*(getattr(self, name) for name in RunSettings._fields)))
@@ -258,8 +241,8 @@ class BayesianFairMixture(PosteriorEstimator):
     def _draw(self, run, num_draws):
         self._finish(run.draw(num_draws, *self._going))
         untempered = self.inference == "nuts" and self.tempering is False
-        remedy = "tempering=True (--tempering) visits all modes in one chain." if untempered else ""
-        self._warn_of_disagreement(lambda: remedy)
+        remedy = "tempering=True (--tempering) visits all modes in one chain."
+        self._warn_of_disagreement(lambda: remedy if untempered else "")
         return self
 
     def _finish(self, run):
@@ -294,8 +277,7 @@ class BayesianFairMixture(PosteriorEstimator):
         empty = np.setdiff1d(np.arange(self.n_components), labels).tolist()
         if empty and not self._run.mixture.prior.is_sparse:
             what = f"components {empty} are no row's most frequent one; they are empty in some draws"
-            text, ours = f"{type(self).__name__}: {what}. Remedy: ask for fewer components.", tuple(bayesfair.__path__)
-            warnings.warn(text, ConvergenceWarning, stacklevel=2, skip_file_prefixes=ours)
+            tell(f"{type(self).__name__}: {what}. Remedy: ask for fewer components.", ConvergenceWarning)
 
     def _adopt(self, tree, run):
         """Let the run use the tree's draws, with their renumbered clusters."""
@@ -316,11 +298,9 @@ class BayesianFairMixture(PosteriorEstimator):
 
     def _derived(self):
         posterior = self.posterior_["posterior"]
-        means = {f"{name}_": posterior[name] for name in ("weights", "means") if name in posterior}
-        return super()._derived() | {
-            name: lambda values=values: values.mean(("chain", "draw"), dtype=float).values
-            for name, values in means.items()
-        }
+        mean = lambda name: posterior[name].mean(("chain", "draw"), dtype=float).values  # noqa: E731
+        names = [name for name in ("weights", "means") if name in posterior]
+        return super()._derived() | {f"{name}_": partial(mean, name) for name in names}
 
     def prior_predictive(self, num_draws: int = 50) -> "DataTree":
         """Simulate tables from the prior, for `bayesfair.plots.predictive`.
@@ -402,31 +382,7 @@ class BayesianFairMixture(PosteriorEstimator):
         """
         return self.predict_proba(X).argmax(1)
 
-    @whole_or_not
-    def resume(self, num_draws: int | None = None) -> Self:
-        """Go on from the last draw.
-
-        Data and settings are those of the fit: only `num_draws`, `progress_bar` and `chain_method` may change.
-
-        Parameters
-        ----------
-        num_draws : int, at least 1, optional
-            Further draws of each chain. By default an interrupted run makes what is missing, and a finished one makes as many
-            again.
-
-        Returns
-        -------
-        self
-            The estimator with all draws.
-
-        Raises
-        ------
-        ValueError
-            If the fit was by "svi", or the table, a setting or the posterior was changed since the fit.
-        """
-        check_is_fitted(self, "posterior_")
-        self._check_whole()
-        self._check_same_settings()
+    def _resume(self, num_draws):
         if self.inference == "svi":
             remedy = "A guide cannot be resumed: fit again."
             raise ValueError(message("inference", "be 'nuts' or 'gibbs'", "'svi'", remedy))
@@ -469,9 +425,8 @@ class BayesianFairMixture(PosteriorEstimator):
 
 def _with_draws_of(tree, run):
     """The run with the tree's draws, and with its own table in place of the user's, which may change."""
-    parameters = {
-        name: v.values for name, v in tree["posterior"].data_vars.items() if name not in ("centers", "labels")
-    }
+    variables = tree["posterior"].data_vars.items()
+    parameters = {name: v.values for name, v in variables if name not in ("centers", "labels")}
     logs = {"log_likelihood": "x", "log_prior": PRIOR}
     logs = {group: tree[group][name].values for group, name in logs.items() if group in tree.children}
     run = run._replace(x=tree["observed_data"]["X"].values[:, : run.x.shape[1]])

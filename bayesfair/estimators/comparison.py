@@ -108,7 +108,9 @@ def compare_clusters(
     check_integer("num_bootstraps", num_bootstraps, minimum=0)
     seed = int(random_state_of(estimator.random_state).randint(2**31 - 1))
     estimator = clone(estimator).set_params(**_quietly(estimator), random_state=seed)
-    groups = None if sensitive_features is None else _groups(estimator, X, sensitive_features)
+    crossed, groups = getattr(estimator, "crossed", True), None
+    if sensitive_features is not None:
+        groups = groups_for_fit(sensitive_features, _num_samples(X), crossed=crossed)  # small groups are not merged
     rows = {}
     with progress(len(numbers) * (1 + num_bootstraps), "fits", progress_bar) as bar:
         for k in sorted(numbers, reverse=True):
@@ -133,11 +135,6 @@ def _parameter(estimator):
         rule, remedy = f"have a parameter {' or '.join(PARTS)}", "Pass an estimator such as bf.FairletKMeans()."
         raise TypeError(message("estimator", rule, repr(estimator), remedy))
     return names[0]
-
-
-def _groups(estimator, X, sensitive_features):
-    """The groups that the estimator balances, without merging small ones."""
-    return groups_for_fit(sensitive_features, _num_samples(X), crossed=getattr(estimator, "crossed", True))
 
 
 def _numbers(n_clusters):
@@ -215,10 +212,8 @@ def _costs(labels, X, fitted, seed, is_fair):
     if not np.isfinite(rows).all():  # missing values
         return {}
     distances = distance_report(rows, labels).attrs
-    costs = {
-        "cost": distances["within_ss"],
-        **{name: distances[name] for name in ("max_distance", "distance_variance")},
-    }
+    costs = {"cost": distances["within_ss"]}
+    costs |= {name: distances[name] for name in ("max_distance", "distance_variance")}
     if is_fair:
         k = fitted.get_params(deep=False)[_parameter(fitted)]
         costs["plain_cost"] = float(KMeans(k, n_init=10, random_state=seed).fit(rows).inertia_)
@@ -253,11 +248,8 @@ def _loo(tree):
     with warnings.catch_warnings():  # of large Pareto k, which a column reports
         warnings.simplefilter("ignore", UserWarning)
         told = loo(tree, pointwise=True)
-    return {
-        "loo": float(told.elpd),
-        "loo_se": float(told.se),
-        "loo_bad_k": float((told.pareto_k > BAD_PARETO_K).mean()),
-    }
+    bad = (told.pareto_k > BAD_PARETO_K).mean()
+    return {"loo": float(told.elpd), "loo_se": float(told.se), "loo_bad_k": float(bad)}
 
 
 def _elbow(table):

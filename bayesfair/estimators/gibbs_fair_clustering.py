@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from bayesfair._arrays import cluster_sums, code_masses, on_device
-from bayesfair._check import check_integer, check_weights, column_names, message, refuse_unread, row_names
+from bayesfair._arrays import cluster_sums, code_masses
+from bayesfair._check import check_integer, check_positive_weights, column_names, message, refuse_unread
 from bayesfair._draws import concatenate
 from bayesfair._memory import give_back_freed
 from bayesfair._scaling import warn_of_scales
 from bayesfair._settings import Count, Length, Positive, Seed, check_settings
-from bayesfair._units import noted_scaling
 from bayesfair.balanced.placement import balanced_placement
 from bayesfair.distributed.messages import agreed, check_alike, digest, first_then_others, leads, sharing
 from bayesfair.distributed.processes import WHY_NO_ROWS
@@ -25,17 +24,16 @@ from bayesfair.engines.tables import categorical_positions, read_columns, read_g
 from bayesfair.estimators.base import OF_YOUR_OWN, PosteriorEstimator, whole_or_not
 from bayesfair.estimators.mixed_tables import MixedTable, mixed_table
 from bayesfair.estimators.new_rows import distances, place_fairlets, soft_memberships
+from bayesfair.estimators.saved_runs import continued, modes_dataset, refuse_shares, state_of
 from bayesfair.estimators.store import Store, Writer
 from bayesfair.fairness.balanced import balance_constraint
 from bayesfair.fairness.groups import known_groups
-from bayesfair.gibbs.capabilities import HasFairlets, HasUnits
+from bayesfair.gibbs.capabilities import HasFairlets
 from bayesfair.gibbs.loss import Loss
 from bayesfair.gibbs.losses import resolve_loss
-from bayesfair.gibbs.moves.mode_jumps import Modes
-from bayesfair.gibbs.problem import make_problem, unscaled, unscaled_loss
-from bayesfair.gibbs.replicas import with_replicas
-from bayesfair.gibbs.run import KeepFairlets, Run, draw, tuned, tuning, warm_up
-from bayesfair.gibbs.search import FEW_ROWS, FoundModes, start_in_modes, with_jumps
+from bayesfair.gibbs.problem import make_problem, unscaled
+from bayesfair.gibbs.run import KeepFairlets, draw, tuning, warm_up
+from bayesfair.gibbs.search import FEW_ROWS, start_in_modes
 from bayesfair.gibbs.target import Settings, Table, Target
 from bayesfair.gibbs.targets import resolve_target
 from bayesfair.gibbs.temperature import Dispersion, resolve_temperature
@@ -44,7 +42,6 @@ from bayesfair.posterior.contingency import evenly_spaced
 from bayesfair.posterior.files import read_run, read_tree
 from bayesfair.posterior.guarantees import fairlet_capacities
 from bayesfair.posterior.memory import check_disk, check_memory, fairlet_bytes, sampler_bytes
-from bayesfair.posterior.mode_tables import MODE_FIGURES
 from bayesfair.posterior.partitions import map_partition
 from bayesfair.posterior.saved import STATE, arrays_of, plain, settings_of, state_dataset
 from bayesfair.posterior.schema import groups_of
@@ -52,8 +49,6 @@ from bayesfair.posterior.store import begin_run, check_store, is_stored
 from bayesfair.posterior.tree import build_tree, draws_of
 
 PREDICTIVE_DRAWS = 400  # draws over which memberships of new rows are averaged
-BETAS = "betas"  # name of the replicas' inverse temperatures in the state
-JUMP = "modes_"  # prefix of the state's arrays of modes between which chains jump
 
 
 class GibbsFairClustering(PosteriorEstimator):
@@ -161,19 +156,14 @@ class GibbsFairClustering(PosteriorEstimator):
         Sweeps done.
     thinning_ : int
         Sweeps from draw to draw.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : numpy.ndarray of shape (n_features,)
-        Names of the columns, if the table has names.
 
     Notes
     -----
-    Targets: one reallocation in a sweep would not be exact for the cut (Plummer 2015), so `inner_steps` of them approach
-    it. Under the cut lambda_f stays where it starts.
+    One reallocation in a sweep would not be exact for the cut (Plummer 2015), so `inner_steps` of them approach it. Under
+    the cut lambda_f stays where it starts.
 
-    Categories: columns become indicators. Two rows pay `category_weight` for every categorical column in which they
-    differ, beside what their numbers pay (Huang 1998). Under "kl" and "binary" categories pay entropies. New rows with an
-    unknown level are refused.
+    Categorical columns become indicators (Huang 1998). Under "kl" and "binary" they pay entropies. New rows with an unknown
+    level are refused.
 
     Kept fairlets are `fairlet` (chain, draw, obs), or (chain, kept_draw, obs) for a number, in the group `posterior`. An
     anchor's fairlet has the same number in all draws. Without anchors the numbers mean nothing from draw to draw.
@@ -322,18 +312,16 @@ class GibbsFairClustering(PosteriorEstimator):
         _refuse_rows(self.mesh)
         self._refuse_unread()
         self._store = None if store is None else Store(check_store(store))
-        self._row_names = row_names(X)
-        names, scaling = column_names(X), noted_scaling(X)
         columns = read_columns(self, X, self.categorical_features, reset=True)
-        weight = _positive_weights(sample_weight, X, len(columns.continuous))
+        weight = check_positive_weights(sample_weight, len(columns.continuous), X)
+        weight = None if (weight == 1).all() else weight
         where = categorical_positions(X, self.categorical_features)
-        self._mixed = mixed_table(columns, where, names, self._loss, self.category_weight, weight)
+        self._mixed = mixed_table(columns, where, column_names(X), self._loss, self.category_weight, weight)
         groups = read_groups(self, sensitive_features, len(columns.continuous), X=X)
+        self._describe(X, mixed=self._mixed._asdict())
         X = self._mixed.numbers(columns)
         self._kept_of = self.num_draws
         self._check_room(X, self.num_draws)
-        columns = None if names is None else [str(name) for name in names]
-        self._names = {"feature_names": columns, "mixed": self._mixed._asdict(), "scaling": scaling}
         self._draw_seed()
         with sharing(self.mesh, "chains", stops=True):
             return self._fit(X, groups, weight)
@@ -382,40 +370,15 @@ class GibbsFairClustering(PosteriorEstimator):
         self.thinning_ = self.thinning
         if self.thinning == "auto":
             self.thinning_ = suitable_thinning(reports, run.moves, problem.target)
-        modes = None if found is None else _modes_dataset(problem, found)
+        modes = None if found is None else modes_dataset(problem, found)
         return self._sample(problem, run, self.num_draws, (X, groups, weight, modes))
 
-    @whole_or_not
-    def resume(self, num_draws: int | None = None) -> Self:
-        """Go on from the last draw. The draws are bit for bit those of one longer run.
-
-        Data and settings are those of the fit: only `num_draws`, `progress_bar` and `mesh` may change. A run with a `store`
-        goes on there.
-
-        Parameters
-        ----------
-        num_draws : int, at least 1, optional
-            Further draws of each chain. By default an interrupted run makes what is missing, and a finished one makes as many
-            again.
-
-        Returns
-        -------
-        self
-            The estimator with all draws.
-
-        Raises
-        ------
-        ValueError
-            If the table, a setting or the posterior was changed since the fit.
-        """
-        check_is_fitted(self, "posterior_")
-        self._check_whole()
-        self._check_same_settings()
+    def _resume(self, num_draws):
         _refuse_rows(self.mesh)
         with sharing(self.mesh, "chains", stops=True):
-            return self._resume(num_draws)
+            return self._go_on(num_draws)
 
-    def _resume(self, num_draws):
+    def _go_on(self, num_draws):
         self._check_same_table()
         self._start_clock(self.posterior_)
         missing = self._run["wanted"] - self.posterior_["posterior"].sizes["draw"]
@@ -427,8 +390,9 @@ class GibbsFairClustering(PosteriorEstimator):
         self._check_room(known, self.posterior_["posterior"].sizes["draw"] + num_draws)
         modes = self.posterior_["modes"].to_dataset() if "modes" in self.posterior_.children else None
         self._check_alike(known, groups, weight, num_draws=num_draws)
-        run = self._saved_run(self._problem(known, groups, weight, arrays_of(self.posterior_[STATE])))
-        return self._sample(*run, num_draws, (known, groups, weight, modes), self.posterior_)
+        arrays = arrays_of(self.posterior_[STATE])
+        problem, run = continued(self._problem(known, groups, weight, arrays), arrays, self._run)
+        return self._sample(problem, run, num_draws, (known, groups, weight, modes), self.posterior_)
 
     @property
     def _shows_progress(self):
@@ -573,7 +537,7 @@ class GibbsFairClustering(PosteriorEstimator):
             If the file is damaged or holds something else, or an earlier version made it with rows in several processes.
         """
         tree, settings = read_run(path, cls, needed=[STATE])
-        _refuse_shares(path, tree, settings)
+        refuse_shares(path, tree, settings)
         given = {"loss": loss, "target": target}
         given = {name: value for name, value in given.items() if value is not None}
         for name, kind in OF_YOUR_OWN.items():
@@ -586,20 +550,9 @@ class GibbsFairClustering(PosteriorEstimator):
 
     def _problem(self, X, groups, weight, state=None):
         """The problem of a fit; `state`: the arrays from which a run continues."""
-        settings = Settings(
-            n_clusters=self.n_clusters,
-            loss=self._loss,
-            inverse_temperature=resolve_temperature(self.inverse_temperature),
-            target=self.target,
-            composition=self.composition,
-            reallocation=self.reallocation,
-            inner_steps=self.inner_steps,
-            fairlet_move=self.fairlet_move,
-            min_balance=self.min_balance,
-            size_min=self.size_min,
-            size_max=self.size_max,
-            seed=self._seed,
-        )
+        resolved = {"loss": self._loss, "seed": self._seed}
+        resolved["inverse_temperature"] = resolve_temperature(self.inverse_temperature)
+        settings = Settings(*(resolved[name] if name in resolved else getattr(self, name) for name in Settings._fields))
         table = Table(X, groups, weight, self._mixed.dim, self._mixed.names)
         problem = make_problem(table, settings, state, self._shows_progress)
         leaves, structure = jax.tree.flatten(problem.target)  # processors of different kinds may differ in it
@@ -608,10 +561,8 @@ class GibbsFairClustering(PosteriorEstimator):
     def _check_room(self, X, num_draws):
         shape, sizes = (self.num_chains, num_draws, len(X)), (self.n_clusters, X.shape[1])
         moves_fairlets = self._promise != "labels" and not resolve_target(self.target).keeps_fairlets
-        taken = {
-            "sampling": sampler_bytes(self.num_chains, X.shape[1], moves_fairlets=moves_fairlets),
-            "fairlets": fairlet_bytes(self.num_chains, len(self._keeping().among(num_draws)), len(X)),
-        }
+        taken = {"sampling": sampler_bytes(self.num_chains, X.shape[1], moves_fairlets=moves_fairlets)}
+        taken["fairlets"] = fairlet_bytes(self.num_chains, len(self._keeping().among(num_draws)), len(X))
         if self._store is not None:
             return check_disk(self._store.path, shape, *sizes, **taken)
         remedy = "Pass fit(..., store='run.zarr') (--out run.zarr), which keeps draws on disk, or ask for less."
@@ -679,7 +630,7 @@ class GibbsFairClustering(PosteriorEstimator):
             weight=weight,
         )
         axes = {name: ("chain", *dims) for name, dims in problem.target.state_dims.items()}
-        tree[STATE] = state_dataset(_state_of(problem.target, run), axes)
+        tree[STATE] = state_dataset(state_of(problem.target, run), axes)
         return tree
 
     def _draw_to_store(self, problem, run, num_draws, table, earlier, settings):
@@ -689,7 +640,7 @@ class GibbsFairClustering(PosteriorEstimator):
             draws = unscaled(problem, draws)
             if stored is None:
                 return begin_run(path, self._tree_of(problem, run, draws, table, settings), run.sweep, wanted)
-            stored.append(draws, run.sweep, _state_of(problem.target, run))
+            stored.append(draws, run.sweep, state_of(problem.target, run))
             return stored
 
         def finish():
@@ -717,35 +668,17 @@ class GibbsFairClustering(PosteriorEstimator):
         lambdas = [name for name, values in posterior.data_vars.items() if values.attrs.get("kind") == "parameter"]
         return super()._derived() | {
             "inverse_temperature_": lambda: tuple(float(posterior[name].mean(dtype=float)) for name in lambdas),
-            "cluster_centers_": lambda: self._centers_of_labels(X, weight),
+            "cluster_centers_": lambda: (
+                cluster_sums(X, self.labels_, self.n_clusters, weight)
+                / code_masses(self.labels_, self.n_clusters, weight)[:, None]
+            ),
         }
 
-    def _centers_of_labels(self, X, weight):
-        of_labels = self.labels_, self.n_clusters, weight
-        return cluster_sums(X, *of_labels) / code_masses(*of_labels)[:, None]
-
     def _run_of(self, tree, settings):
-        """The run's progress; its states are in the tree, and only `resume` builds the target that reads them."""
-        thinning = settings.get("thinning", settings["parameters"]["thinning"])  # a number in older files
-        wanted = settings.get("wanted", tree["posterior"].sizes["draw"])  # not in older files
-        known = {name: settings[name] for name in ("sweep", "tuning")}
-        more = {"fairlets": settings.get("fairlets"), "promise": settings.get("promise", self._promise)}  # likewise
-        more["kept_of"] = settings.get("kept_of", self.num_draws)
-        return {**known, **more, "thinning": thinning, "wanted": wanted}
-
-    def _saved_run(self, problem):
-        """The problem, with the modes between which chains jump, and the tree's run, ready to continue."""
-        arrays = {name: on_device(values) for name, values in arrays_of(self.posterior_[STATE]).items()}
-        keys, target, moves = arrays.pop("key"), problem.target, problem.target.moves(problem.settings)
-        known_modes = {name: arrays.pop(JUMP + name) for name in Modes._fields if JUMP + name in arrays}
-        betas = arrays.pop(BETAS, None)
-        if betas is not None:
-            target = with_replicas(target, betas)
-            moves = target.moves(problem.settings)
-        if known_modes:
-            target, moves = with_jumps(target, moves, Modes(**known_modes))
-        run = Run(keys, self._run["sweep"], target.read(arrays), tuned(moves, self._run["tuning"]))
-        return problem._replace(target=target), run
+        """The run's progress; its states are in the tree. Older files lack some of it."""
+        older = {"thinning": settings["parameters"]["thinning"], "wanted": tree["posterior"].sizes["draw"]}
+        older |= {"fairlets": None, "promise": self._promise, "kept_of": self.num_draws}
+        return {name: settings.get(name, older.get(name)) for name in ("sweep", "tuning", *older)}
 
     def _known_data(self, tree):
         """X, groups and weights (None if all are 1) of the fit, from its tree."""
@@ -770,51 +703,12 @@ def _refuse_rows(mesh):
         raise ValueError(message("mesh", "give processes chains, not rows", f"the axes {dict(mesh.shape)}", remedy))
 
 
-def _refuse_shares(path, tree, settings):
-    """Raise a ValueError for a run made by an earlier version with rows in several processes."""
-    if (settings.get("shares") or 1) > 1 or "fairlet_loss" in tree[STATE]:
-        rule = "be a run of one process with all rows"
-        got = f"{str(path)!r}, which an earlier version made with mesh(rows=...)"
-        remedy = "bayesfair.posterior.read_tree reads its draws. To continue, fit all rows again in one process."
-        raise ValueError(message("path", rule, got, remedy))
-
-
 def _about_fairlets(problem):
     """How near the fixed fairlets of all draws are to the best ones; None if draws change them."""
     found = problem.table.fairlets
     if found is None or not problem.target.keeps_fairlets:
         return None
     return {"gap": 0.0 if found.optimal else found.gap}
-
-
-def _state_of(target, run):
-    """The state from which a run continues, as arrays by name."""
-    modes = target.modes if isinstance(target, HasUnits) else None
-    known_modes = {} if modes is None else modes._asdict()
-    state = {**target.write(run.states), "key": run.keys, **{JUMP + name: one for name, one in known_modes.items()}}
-    if hasattr(target, "betas"):
-        state[BETAS] = target.betas
-    return {name: np.asarray(one) for name, one in state.items()}
-
-
-def _modes_dataset(problem, found: FoundModes):
-    """The modes that were found, for the tree, with losses in the units of the table."""
-    import xarray as xr
-
-    columns = {name: ("mode", getattr(found, name)) for name in MODE_FIGURES}
-    columns["loss"] = ("mode", unscaled_loss(problem, found.loss))
-    columns["labels"] = (("mode", "obs"), found.labels)
-    masses = "measured" if found.weighed or len(found.starts) == 1 else "not known"
-    return xr.Dataset(columns, attrs={"num_starts": found.num_starts, "masses": masses, "path_length": found.length})
-
-
-def _positive_weights(sample_weight, X, n_obs):
-    """`sample_weight` (N,), or None if all are 1. Raises a ValueError for a 0: the posterior does not depend on such a row."""
-    weight = check_weights(sample_weight, n_obs, X)
-    if (weight == 0).any():
-        got, remedy = f"0 at row {int((weight == 0).argmax())}", "Drop that row from the fit; `predict` places it."
-        raise ValueError(message("sample_weight", "be above zero", got, remedy))
-    return None if (weight == 1).all() else weight
 
 
 def _mixed_of(names, n_columns) -> MixedTable:

@@ -25,10 +25,9 @@ FEW_ROWS = 20
 
 
 class MixedTable(NamedTuple):
-    """The encoding of rows: positions `where` of the categorical columns, their `levels`, and scales.
+    """The encoding of rows: positions `where` of the categorical columns, their `levels`, and scales of their indicators.
 
-    scales: of the indicators of every categorical column. names: of the encoded columns, None if the table has no
-    names. n_numbers: how many columns held numbers.
+    names: of the encoded columns, None if the table has no names. n_numbers: how many columns held numbers.
     """
 
     where: tuple = ()
@@ -59,12 +58,7 @@ def shown_levels(n_levels, both):
 
 
 def mixed_table(columns: Columns, where, all_names, loss: Loss, category_weight, weight) -> MixedTable:
-    """The encoding of a training table whose categorical columns are at the positions `where`; `weight` (N,): of its rows.
-
-    Raises
-    ------
-    ValueError: a loss that takes no zeros, a `category_weight` that means nothing for the loss or without categories.
-    """
+    """The encoding of a training table whose categorical columns are at the positions `where`; `weight` (N,): of its rows."""
     if len(where) == 0:
         if not (isinstance(category_weight, str) and category_weight == "auto"):
             rule, remedy = "be left out if no column is categorical", "Name them in categorical_features."
@@ -77,14 +71,8 @@ def mixed_table(columns: Columns, where, all_names, loss: Loss, category_weight,
     gamma = _gamma(columns.continuous, power, category_weight, weight)
     scales = tuple((gamma / (1 if len(part) == 2 else 2)) ** (1 / power) if power else 1.0 for part in levels)
     shown = [f"{name}={part[at]}" for name, part in zip(own, levels) for at in shown_levels(len(part), both)]
-    return MixedTable(
-        tuple(int(at) for at in where),
-        levels,
-        scales,
-        [*map(str, columns.names or []), *shown],
-        columns.continuous.shape[1],
-        both,
-    )
+    names, where = [*map(str, columns.names or []), *shown], tuple(int(at) for at in where)
+    return MixedTable(where, levels, scales, names, columns.continuous.shape[1], both)
 
 
 def _power_of(loss: Loss):

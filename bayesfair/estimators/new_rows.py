@@ -10,10 +10,9 @@ from bayesfair.fairlets.decomposition import decompose
 
 
 def distances(dissimilarity, X, centers):
-    """Cost of every row of X (N, d) for every centre (K, d): (N, K).
+    """Cost of every row of X (N, d) for every centre (K, d): (N, K), infinite for an empty cluster, whose centre is NaN.
 
-    Infinite for an empty cluster, whose centre is NaN; large if the loss has the centre at the edge of its domain and
-    the row elsewhere.
+    It is large if the loss has the centre at the edge of its domain and the row elsewhere.
     """
     inside = dissimilarity.interior(np.asarray(centers, np.float64))
     far = np.stack([dissimilarity.to_center(X, center) for center in inside], 1)
@@ -30,9 +29,9 @@ def soft_memberships(dissimilarity, X, centers, inverse_temperatures):
 
 
 def place_fairlets(X, cost, groups, composition, settings):
-    """Labels (N,) of whole fairlets, each in the cluster that is cheapest for its members.
+    """Labels (N,) of whole fairlets, each in the cluster that is cheapest for its members; `settings`: of `decompose`.
 
-    A composition that counts the fairlets of another table is replaced by "auto". `settings` are those of `decompose`.
+    A composition that counts the fairlets of another table is replaced by "auto".
     """
     if not isinstance(composition, (str, Mapping)) and np.ndim(composition) != 1:
         composition = "auto"

@@ -11,8 +11,7 @@ from bayesfair.posterior.store import continue_run
 class Store:
     """The place of a stored run.
 
-    `seen`: true while its content equals the estimator's. Changes since, by others or by a failed resume, raise an
-    error and are not overwritten.
+    `seen` notes that its content is the estimator's. Changes since, by others or by a failed resume, are not overwritten.
     """
 
     def __init__(self, path):
@@ -37,8 +36,7 @@ class Store:
 class Writer:
     """Receives the draws of `gibbs.draw`, on disk, chunk by chunk. `done`: how many since it was opened.
 
-    `add(stored, run, draws)` returns the stored run with the draws added: a new one if `stored` is None, and None if
-    another process writes.
+    `add(stored, run, draws)` returns the stored run with the draws added: a new one for None, and None if another writes.
     """
 
     def __init__(self, add, stored=None):

@@ -30,8 +30,7 @@ from bayesfair.fairlets.transport import flow, on_all_cores, priced, transport
 BLOCK = 1000  # members of a group in a block, and largest number of its fairlets
 FEWEST = 16  # least number of fairlets in a block: with two or three, passes soon gain nothing
 STARTS, FEW = 3, 5_000  # in the hub form, STARTS up to FEW rows, else one
-# Numbers of parts in which a fairlet's members of a group are dealt out, and the least gain of a pass, relative to the
-# cost.
+# Into how many parts a fairlet's members of a group are dealt out, and the least gain of a pass, relative to the cost.
 WITH_ANCHORS = ((1, 2e-3),)
 WITH_HUBS = ((1, 3e-2), (2, 1e-3), (2, 1e-3))
 MAX_PASSES = 50
@@ -44,10 +43,9 @@ SMALL_PART = 64  # fairlets of a part whose members are dealt out in order
 
 
 class PricedTable(NamedTuple):
-    """Rows X (N, d) of the groups `code` (N,), the capacities of their fairlets, and D.
+    """Rows X (N, d) of the groups `code` (N,), the capacities of their fairlets, and D; `Weighted` with weights and for hubs.
 
-    `anchor`: the group of the anchors, one in every fairlet, to which the others pay D. If it is None they pay it to
-    the centre of their fairlet. With weights (N,), and in the hub form, D is `Weighted`.
+    `anchor`: the group of the anchors, to which the others pay D; if None, they pay it to the centre of their fairlet.
     """
 
     X: np.ndarray | ScaledRows
@@ -148,8 +146,8 @@ def _blocks(table, order, count, rng):
 def _halves(part, centers, X, rng):
     """Cut a part at the median of its centres along a direction.
 
-    With equal chances, the direction is a difference of random rows, which all fairlets may be cut along, or nearly one
-    along which these centres spread most.
+    With equal chances it is a difference of random rows, along any of which fairlets may be cut, or nearly one along which
+    these centres spread most.
     """
     direction = np.subtract(*X[rng.integers(len(X), size=2)])
     if rng.random() < 0.5:
@@ -163,10 +161,7 @@ def _halves(part, centers, X, rng):
 
 
 def _solved(table, own, rows, held, parts, rng):
-    """(the fairlet of each of a block's rows, within the block; their cost) after dealing every group out again.
-
-    Members go to the fairlets `own`, which hold `held`.
-    """
+    """(each row's fairlet within the block, their cost) after dealing every group out again among `own`, which hold `held`."""
     x, code, fairlet = table.rows(rows), table.code[rows], np.repeat(np.arange(len(own)), held)
     cost = table.paid(x, code, fairlet, len(own))
     for group in table.others:
@@ -252,8 +247,7 @@ def _prices(costs, lower, upper):
 def dealt_at_first(table, rng):
     """The fairlet of every row, int32 (N,), within all capacities.
 
-    Fairlets, placed at their anchor or a random row, and the members of a group are put in cells, then halved along
-    random directions, with members as capacities allow.
+    Fairlets, at their anchor or a random row, and members are put in cells, then halved along random directions.
     """
     hubs, m = table.anchor is None, table.n_fairlets
     seeds = rng.choice(len(table.code), m, replace=False) if hubs else np.flatnonzero(table.code == table.anchor)

@@ -29,25 +29,8 @@ class Capacities(NamedTuple):
 def capacities(
     sizes: ArrayLike, composition: Mapping | ArrayLike = "auto", names: Sequence[str] | None = None
 ) -> Capacities:
-    """`Capacities` of groups with these sizes, int (J,), and `names`, by default "0", "1", ...
+    """`Capacities` of groups with these sizes, int (J,), and `names`, by default "0", "1", ...; as `decompose` reads it.
 
-    Parameters
-    ----------
-    composition:
-        "auto": the exact ratio p:q(:r...) where the sizes over their greatest common divisor sum to at most 12;
-        otherwise one fairlet per member of the smallest group, the others' counts rounded down or up.
-        {group: count}, or counts in the order of the groups: that ratio exactly where the sizes allow it; otherwise as
-        many fairlets as come nearest to it, counts rounded down or up. A count of 0 lets fairlets go without a
-        group, of which balance is then not guaranteed.
-        An integer m: that many fairlets, counts rounded down or up.
-        An integer array (m, J): exactly that.
-
-    Raises
-    ------
-    TypeError, ValueError: a composition that is none of these, or that the sizes do not admit.
-
-    >>> capacities([221, 442]).lower[0].tolist()
-    [1, 2]
     >>> capacities([207, 235], {"M": 9, "F": 8}, names=("F", "M")).upper[0].tolist()
     [8, 10]
     """
@@ -64,10 +47,7 @@ def capacities(
 
 
 def rule_of_small_groups(sizes, names):
-    """The effect of very small groups on the fairlets of "auto", and the remedy; "" without such groups.
-
-    Every fairlet holds a member of the smallest group, so that a handful of rows makes fairlets of hundreds.
-    """
+    """What very small groups do to the fairlets of "auto", each of which needs a row of theirs, and the remedy; "" without."""
     sizes = np.asarray(sizes)
     n_obs, fewest = int(sizes.sum()), int(sizes.min())
     enough = ceil(n_obs / max(LARGE_FAIRLET, 3 * len(sizes)))
@@ -107,10 +87,8 @@ def _automatic(sizes, composition):
 
 def _even(sizes, count):
     """Capacities of `count` fairlets with every group dealt out as evenly as possible; equal limits are kept once."""
-    fewest = sizes // count
-    return Capacities(
-        *(np.broadcast_to(limit, (count, len(sizes))) for limit in (fewest, fewest + (sizes % count > 0)))
-    )
+    limits = sizes // count, sizes // count + (sizes % count > 0)
+    return Capacities(*(np.broadcast_to(limit, (count, len(sizes))) for limit in limits))
 
 
 def _fairlet_count(sizes, composition, names):

@@ -8,14 +8,12 @@ from numpy.typing import ArrayLike
 
 from bayesfair._arrays import cell_masses
 from bayesfair._check import (
-    check_columns,
     check_features,
-    check_finite,
     check_integer,
     check_number,
+    check_positive_weights,
     check_same_index,
     check_same_length,
-    check_weights,
     column_names,
     generator_of,
     message,
@@ -46,10 +44,7 @@ PROVED = 1e-8  # relative gap between cost and bound that rounding may cause
 
 
 class DecomposedRows(NamedTuple):
-    """The input of a decomposition.
-
-    X: features (N, d), None if only matrices were given. names: of the rows (N,), None for their numbers.
-    """
+    """The input of a decomposition; features are None if only matrices were given, names for rows without."""
 
     groups: Groups
     X: ArrayLike | None
@@ -228,11 +223,9 @@ class Decomposition(NamedTuple):
         else:
             centers = [("hub", fairlet) for fairlet in range(len(self.composition))]
             graph.add_nodes_from((center, {"fairlet": center[1]}) for center in centers)
-        pairs = zip(names, self.fairlet, self.distances().tolist())
-        edges = (
-            (centers[fairlet], name, {"distance": far}) for name, fairlet, far in pairs if centers[fairlet] != name
-        )
-        graph.add_edges_from(edges)
+        for name, fairlet, far in zip(names, self.fairlet, self.distances().tolist()):
+            if centers[fairlet] != name:
+                graph.add_edge(centers[fairlet], name, distance=far)
         return graph
 
     def distances(self) -> np.ndarray:
@@ -278,10 +271,9 @@ class Decomposition(NamedTuple):
 
 
 def describe_gap(gap, risk=0.0):
-    """A clause: how much cheaper the best fairlets could be, given this gap, see `Decomposition`.
+    """A clause: how much cheaper the best fairlets could be, given this gap, see `Decomposition`; rounded up, as a bound is.
 
-    The percentage is rounded up, so that it stays a bound. `risk`: that the bound is too high, in runs saved by earlier
-    versions; now it is proved.
+    `risk`: that the bound is too high, in runs saved by earlier versions; now it is proved.
     """
     if not np.isfinite(gap):
         return "how much less the best ones would cost is not known"
@@ -364,15 +356,14 @@ def decompose(
     dissimilarity = resolve_dissimilarity(dissimilarity, power)
     dissimilarity.check(X)
     held, code = capacities(groups.sizes, composition, groups.names), groups.code
-    _warn_of_small_groups(groups, composition)
-    weight = None if sample_weight is None else _positive(check_weights(sample_weight, len(X), X))
+    if isinstance(composition, str) and (ruled := rule_of_small_groups(groups.sizes, groups.names)):
+        tell(ruled)
+    weight = None if sample_weight is None else check_positive_weights(sample_weight, len(X), X)
     degree, rng = DEGREES.get(type(dissimilarity)), generator_of(random_state)
     # Scaling does not change the answer, and the network simplex has absolute tolerances.
-    units = (
-        Scaling(np.zeros(X.shape[1]), 0)
-        if degree is None
-        else scaling_of(X, names=names, degree=degree, center=degree == 2)
-    )
+    units = Scaling(np.zeros(X.shape[1]), 0)
+    if degree is not None:
+        units = scaling_of(X, names=names, degree=degree, center=degree == 2)
     anchor, few = anchor_group(held), len(X) <= exact_up_to
     paid = dissimilarity if weight is None and anchor is not None else Weighted(dissimilarity)
     Z = ScaledRows(X, units, np.float64 if few else _precision(X, units, dissimilarity, rng))
@@ -389,24 +380,7 @@ def decompose(
 
 def features_of(X):
     """`check_features`, but float32 stays float32."""
-    if getattr(X, "dtype", None) != np.float32:
-        return check_features(X)
-    names = check_columns(X)
-    check_finite(X, names)
-    return X
-
-
-def _warn_of_small_groups(groups, composition):
-    ruled = rule_of_small_groups(groups.sizes, groups.names) if isinstance(composition, str) else ""
-    if ruled:
-        tell(ruled)
-
-
-def _positive(weight):
-    if (weight == 0).any():
-        got = f"0 at row {int((weight == 0).argmax())}"
-        raise ValueError(message("sample_weight", "be above zero", got, "Drop rows of weight 0 first."))
-    return weight
+    return check_features(X, dtypes=(np.float64, np.float32))
 
 
 def _optimal(table):

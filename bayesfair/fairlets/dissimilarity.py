@@ -31,6 +31,17 @@ class Dissimilarity(ABC):
     highest : float
         Largest coordinate of a centre, likewise.
 
+    Notes
+    -----
+    These have defaults, which a subclass may replace; arrays are NumPy's or JAX's, of features last:
+
+    * hub(x, mask): the loss (...,) of fairlets to their own means, for members (..., n_slots, n_features), of whom the
+      mask (..., n_slots) says which slots are filled;
+    * pairwise(x, y): D of every row of x (n, n_features) to every row of y (k, n_features), float64 (n, k);
+    * interior(centers): centres off the edge of the domain, where rows would pay without end;
+    * scale(X): the number, or one for each column, that brings X near 1, and the unit of losses then;
+    * check(X): raises a ValueError if an entry is outside the domain of D.
+
     Examples
     --------
     >>> import numpy as np, bayesfair as bf
@@ -74,19 +85,6 @@ class Dissimilarity(ABC):
         """
 
     def hub(self, x, mask):
-        """The loss of fairlets to their own means.
-
-        Parameters
-        ----------
-        x : array of shape (..., n_slots, n_features)
-            Members of every fairlet.
-        mask : bool array of shape (..., n_slots)
-            Which slots hold a member. The others pay nothing.
-
-        Returns
-        -------
-        array of shape (...)
-        """
         xp = namespace(x, mask)
         held = mask[..., None]
         count = xp.maximum(mask.sum(-1), 1)[..., None]
@@ -95,20 +93,6 @@ class Dissimilarity(ABC):
         return inner_sum(xp.where(mask, self.to_center(xp.where(held, x, center), center), 0.0))
 
     def pairwise(self, x, y):
-        """D of every row of x to every row of y.
-
-        Parameters
-        ----------
-        x : numpy.ndarray of shape (n, n_features)
-            Members.
-        y : numpy.ndarray of shape (k, n_features)
-            Anchors.
-
-        Returns
-        -------
-        numpy.ndarray of shape (n, k)
-            float64. No array of shape (n, k, n_features) is made at once.
-        """
         table = np.empty((len(x), len(y)))
         step = max(1, 2**20 // max(y.size, 1))
         for start in range(0, len(x), step):
@@ -116,49 +100,12 @@ class Dissimilarity(ABC):
         return table
 
     def interior(self, centers):
-        """Move centres off the edge of the domain, where rows would pay without end. By default they stay.
-
-        Parameters
-        ----------
-        centers : array of shape (n_clusters, n_features)
-            Centres.
-
-        Returns
-        -------
-        array of shape (n_clusters, n_features)
-        """
         return centers
 
     def scale(self, X):
-        """The number, or one for each column, that brings X near 1, and the unit of losses then.
-
-        Parameters
-        ----------
-        X : numpy.ndarray of shape (n_obs, n_features)
-            Features.
-
-        Returns
-        -------
-        scale : float or numpy.ndarray of shape (n_features,)
-            What to divide X by.
-        unit : float
-            What to multiply losses by.
-        """
         return 1.0, 1.0
 
     def check(self, X):
-        """Check that the rows lie in the domain of D. By default every row does.
-
-        Parameters
-        ----------
-        X : numpy.ndarray of shape (n_obs, n_features)
-            Features.
-
-        Raises
-        ------
-        ValueError
-            If an entry is outside the domain.
-        """
         return None
 
 
@@ -166,8 +113,9 @@ class Dissimilarity(ABC):
 class Bregman(Dissimilarity):
     """D from a Bregman divergence d_phi(x, y) = phi(x) - phi(y) - <grad phi(y), x - y> of a convex function phi.
 
-    Subclass it as a frozen dataclass and write `divergence`. `potential` and `gradient` are needed for balanced
-    labels (target="labels"), `curvature` for inverse temperatures by "holmes-walker".
+    Subclass it as a frozen dataclass and write `divergence`. potential(x), which is phi (...,), and gradient(y) (...,
+    n_features) are needed for balanced labels (target="labels"). curvature(y) (..., n_features), the diagonal of the
+    second derivative, or 0 at the edge of the domain, is needed for inverse temperatures by "holmes-walker".
 
     References
     ----------
@@ -198,60 +146,12 @@ class Bregman(Dissimilarity):
         """
 
     def potential(self, x):
-        """phi(x) over the last axis.
-
-        Parameters
-        ----------
-        x : array of shape (..., n_features)
-            Points.
-
-        Returns
-        -------
-        array of shape (...)
-
-        Raises
-        ------
-        NotImplementedError
-            If the subclass does not define it.
-        """
         raise NotImplementedError
 
     def gradient(self, y):
-        """The gradient of phi.
-
-        Parameters
-        ----------
-        y : array of shape (..., n_features)
-            Points.
-
-        Returns
-        -------
-        array of shape (..., n_features)
-
-        Raises
-        ------
-        NotImplementedError
-            If the subclass does not define it.
-        """
         raise NotImplementedError
 
     def curvature(self, y):
-        """The diagonal of the second derivative of phi; 0 at the edge of the domain, where every row equals y.
-
-        Parameters
-        ----------
-        y : array of shape (..., n_features)
-            Points.
-
-        Returns
-        -------
-        array of shape (..., n_features)
-
-        Raises
-        ------
-        NotImplementedError
-            If the subclass does not define it.
-        """
         raise NotImplementedError
 
     def between(self, x, y):
@@ -458,8 +358,7 @@ class Weighted(Dissimilarity):
 def resolve_dissimilarity(dissimilarity, power=1.0, *, argument="dissimilarity", own="fairlets.Dissimilarity"):
     """The dissimilarity with this name, or the `Dissimilarity` itself; the one list of names, also of clustering losses.
 
-    "kmeans", "manhattan", "minkowski" (the norm of that `power`), "kl", "itakura-saito", "binary". `argument` and
-    `own`: the argument's name in errors, and the class to subclass instead.
+    `argument` and `own`: the argument's name in errors, and the class to subclass instead.
     """
     if isinstance(dissimilarity, Dissimilarity):
         return dissimilarity
@@ -470,11 +369,9 @@ def resolve_dissimilarity(dissimilarity, power=1.0, *, argument="dissimilarity",
     raise ValueError(message(argument, rule, repr(dissimilarity), f"Subclass bayesfair.{own} for one of your own."))
 
 
+BREGMAN = SquaredEuclidean, KullbackLeibler, ItakuraSaito, Bernoulli
 NAMED = {
-    **{
-        kind.name: lambda power, kind=kind: kind()
-        for kind in (SquaredEuclidean, KullbackLeibler, ItakuraSaito, Bernoulli)
-    },
+    **{kind.name: lambda power, kind=kind: kind() for kind in BREGMAN},
     "manhattan": lambda power: Minkowski(1.0),
     "minkowski": lambda power: Minkowski(check_number("power", power)),
 }

@@ -25,9 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesfair._check import check_integer, message
-
-SHOWN = 8  # rows or columns named in an error
+from bayesfair._check import check_integer, listed, message
 
 
 class Info(NamedTuple):
@@ -68,14 +66,12 @@ def feasible_matrix(row_sums: ArrayLike, column_sums: ArrayLike, zeros: ArrayLik
 
     r, c = _margin("row_sums", row_sums), _margin("column_sums", column_sums)
     if r.sum() != c.sum():
-        raise ValueError(
-            message("column_sums", f"have the total of `row_sums`, {r.sum()}", c.sum(), "Every one is in both.")
-        )
-    zeros = np.zeros((len(r), len(c)), bool) if zeros is None else np.asarray(zeros, bool)
-    if zeros.shape != (len(r), len(c)):
-        raise ValueError(
-            message("zeros", f"have the shape {(len(r), len(c))}", zeros.shape, "Give every cell a value.")
-        )
+        rule = f"have the total of `row_sums`, {r.sum()}"
+        raise ValueError(message("column_sums", rule, c.sum(), "Every one is in both."))
+    shape = len(r), len(c)
+    zeros = np.zeros(shape, bool) if zeros is None else np.asarray(zeros, bool)
+    if zeros.shape != shape:
+        raise ValueError(message("zeros", f"have the shape {shape}", zeros.shape, "Give every cell a value."))
     graph = nx.DiGraph()
     graph.add_nodes_from(("source", "sink"))
     graph.add_edges_from(("source", ("row", i), {"capacity": int(n)}) for i, n in enumerate(r))
@@ -101,23 +97,18 @@ def _cut(graph, r, c, zeros):
     columns = np.flatnonzero(~zeros[rows].all(0))
     most = int(c[inside].sum() + open_cells.sum())
     return (
-        f"No binary matrix has these margins: rows {_listed(rows)} need {r[rows].sum()} ones, and the columns open to them, "
-        f"{_listed(columns.tolist())}, can give them at most {most}. Remedy: change their sums"
+        f"No binary matrix has these margins: rows {listed(rows)} need {r[rows].sum()} ones, and the columns open to them, "
+        f"{listed(columns)}, can give them at most {most}. Remedy: change their sums"
         + (", or open cells that `zeros` closes." if zeros.any() else ".")
     )
-
-
-def _listed(numbers):
-    return ", ".join(map(str, numbers[:SHOWN])) + (f" and {len(numbers) - SHOWN} more" if len(numbers) > SHOWN else "")
 
 
 def _margin(argument, sums):
     values = np.asarray(sums)
     if values.ndim != 1 or values.dtype.kind not in "iu" or not len(values) or (values < 0).any():
         got = f"{values.dtype} of shape {values.shape}" + (f", the least {values.min()}" if values.size else "")
-        raise ValueError(
-            message(argument, "be whole numbers of at least 0", got, "Give the sum of every row and column.")
-        )
+        remedy = "Give the sum of every row and column."
+        raise ValueError(message(argument, "be whole numbers of at least 0", got, remedy))
     return values.astype(np.int64)
 
 
@@ -198,10 +189,10 @@ def _check_input(H, weights):
     if weights.shape != H.shape:
         remedy = "Give every cell its weight."
         raise ValueError(message("weights", f"have the shape of H, {H.shape}", weights.shape, remedy))
-    if not (np.isfinite(weights) & (weights >= 0)).all():
-        bad = weights[~(np.isfinite(weights) & (weights >= 0))][0]
+    bad = weights[~(np.isfinite(weights) & (weights >= 0))]
+    if len(bad):
         remedy = "Use 0 for a cell that must stay 0."
-        raise ValueError(message("weights", "be finite and at least 0", bad, remedy))
+        raise ValueError(message("weights", "be finite and at least 0", bad[0], remedy))
     if (H * (weights == 0)).any():
         row, column = np.argwhere(H * (weights == 0))[0]
         remedy = "Start from a matrix that the weights allow."

@@ -63,11 +63,8 @@ def from_matrices(
     named = {str(name): _fairlets_of(str(name), matrix) for name, matrix in matrices.items()}
     if len({n_fairlets for _, n_fairlets in named.values()}) != 1:
         got = {name: n_fairlets for name, (_, n_fairlets) in named.items()}
-        _refuse(
-            "have a row for each fairlet in every group",
-            got,
-            "Fairlets without a member of a group have a row of zeros.",
-        )
+        remedy = "Fairlets without a member of a group have a row of zeros."
+        _refuse("have a row for each fairlet in every group", got, remedy)
     groups = _groups_of({name: len(own) for name, (own, _) in named.items()}, sensitive)
     fairlet = np.empty(len(groups.code), np.int32)
     for group, name in enumerate(groups.names):
@@ -87,10 +84,9 @@ def _fairlets_of(name, matrix):
     H = csc_array(matrix if issparse(matrix) else check_binary("matrices", matrix))
     H.eliminate_zeros()
     held = np.diff(H.indptr)
-    if (H.data != 1).any() or (held != 1).any():
-        got = (
-            f"{held[held != 1][0]} ones in column {int((held != 1).argmax())}" if (held != 1).any() else "other entries"
-        )
+    wrong = held != 1
+    if (H.data != 1).any() or wrong.any():
+        got = f"{held[wrong][0]} ones in column {int(wrong.argmax())}" if wrong.any() else "other entries"
         _refuse("have a single one in every column", f"{got} of {name!r}", "Every member is in one fairlet.")
     return H.indices, H.shape[0]
 

@@ -42,10 +42,7 @@ class Pairs(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The `anchor` of every member, the cost of the plan, and a lower bound on any plan's cost (weak duality).
-
-    And the number of calls of POT.
-    """
+    """The `anchor` of every member, the cost, a lower bound on any plan's cost (weak duality), the number of calls of POT."""
 
     anchor: np.ndarray
     cost: float
@@ -70,10 +67,7 @@ def transport(anchors, members, lower, upper, dissimilarity, random_state=None) 
 
 
 def flow(anchors, members, mass, lower, upper, dissimilarity):
-    """The number of rows, of the mass[j] that member j stands for, that go to each anchor in the cheapest plan, int (m, n).
-
-    Anchor i takes lower[i] to upper[i] rows.
-    """
+    """How many of the mass[j] rows of member j go to each anchor in the cheapest plan, int (m, n); limits are of rows."""
     network = _Network(anchors, members, lower, upper, dissimilarity, mass)
     every = network.arcs(*(side.ravel() for side in np.indices(network.shape)))
     source, target, units, *_ = _flow(network, *_merge(network, network.dummy_arcs(), every), (None, None))
@@ -210,9 +204,8 @@ def _sample_potentials(network, rng):
 def _least(dissimilarity, x, y, potential):
     """min_j D(x_i, y_j) - potential_j of every row of x."""
     price = -potential.astype(x.dtype)
-    return np.concatenate(
-        on_all_cores(lambda rows: priced(dissimilarity, x[rows], y, price).min(1), row_blocks(len(x), PRICED))
-    )
+    least = on_all_cores(lambda rows: priced(dissimilarity, x[rows], y, price).min(1), row_blocks(len(x), PRICED))
+    return np.concatenate(least)
 
 
 def _price(network, anchor_potential, member_potential, threshold, most=ROW_ARCS):
@@ -307,9 +300,8 @@ def _flow(network, sources, targets, potentials):
     except ImportError:  # another version of POT: use its public function, on all pairs
         return _flow_on_all_pairs(network)
     arcs, costs = (side.astype(np.uint64) for side in (sources, targets)), network.costs(sources, targets)
-    source, target, units, cost, u, v, code = emd_c_sparse(
-        network.supply, network.demand, *arcs, costs, MOST_STEPS, *potentials
-    )
+    found = emd_c_sparse(network.supply, network.demand, *arcs, costs, MOST_STEPS, *potentials)
+    source, target, units, cost, u, v, code = found
     if code != 1:
         raise RuntimeError(STOPPED.format(code))
     return source.astype(np.int64), target.astype(np.int64), units, cost, u, v

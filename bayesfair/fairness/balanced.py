@@ -27,8 +27,7 @@ NODES = 20_000  # limit of the branch and bound, independent of the clock
 class WithinOnePerson(NamedTuple):
     """Exact balance, as near as whole rows allow: |n_gk - (N_g / N) n_k| < 1 for every group g and cluster k.
 
-    sizes: N_g of the groups of all attributes. incidence: which of the J crossed groups each of them holds, None if
-    they are the same.
+    incidence: which of the J crossed groups each group of an attribute holds, None if they are the same.
     """
 
     sizes: Int[Any, " groups"]
@@ -227,19 +226,13 @@ def _checked(min_balance, sizes, attribute):
 
 
 def nearest_counts(constraint: BalanceConstraint, sizes, wanted: Float[ndarray, "clusters groups"], widest=WIDEST):
-    """Counts (K, J) in S near those `wanted`; `sizes` (J,): everybody is somewhere.
+    """Counts (K, J) in S near those `wanted`; `sizes` (J,): everybody is somewhere. An error if S is empty.
 
     Integer programmes, solved by HiGHS through `scipy.optimize.milp`: the nearest (in the sum of differences) of those that
     round each count up or down; where there are none, the nearest within `widest` persons; where there are none, of all.
-
-    Raises
-    ------
-    ValueError: S is empty, with the largest `min_balance` for which it is not, or the nearest sizes.
     """
-    n_clusters = len(wanted)
-    check_integer(
-        "n_clusters", n_clusters, maximum=int(np.sum(sizes)), remedy="Ask for at most as many clusters as rows."
-    )
+    n_clusters, remedy = len(wanted), "Ask for at most as many clusters as rows."
+    check_integer("n_clusters", n_clusters, maximum=int(np.sum(sizes)), remedy=remedy)
     for room in (0, widest, np.sum(sizes)):
         counts = _solved(constraint, sizes, wanted, room)
         if counts is not None:
@@ -250,8 +243,7 @@ def nearest_counts(constraint: BalanceConstraint, sizes, wanted: Float[ndarray, 
 def _solved(constraint, sizes, wanted, room, margin=0.0):
     """Counts in S: the wanted ones rounded up or down, then up to `room` more or less; None without a solution.
 
-    The unknowns are which are rounded up, and how many more and fewer there are. `margin`: how much inequalities are
-    tightened, against the solver's tolerance.
+    The unknowns are which are rounded up, and how many more and fewer there are. `margin` tightens inequalities.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import eye_array, hstack
@@ -276,10 +268,7 @@ def _solved(constraint, sizes, wanted, room, margin=0.0):
 
 
 def _space(constraint, sizes, n_clusters, margin=0.0):
-    """(rows, least, most): counts (K J,) are in S if rows @ counts is between the two.
-
-    Rows are the balance of every cluster, the total of every group, and the sizes of clusters.
-    """
+    """(rows, least, most): counts (K J,) are in S if rows @ counts is between them; of balance, groups and sizes in turn."""
     from scipy.sparse import csr_array, eye_array, kron, vstack
 
     A, b = constraint.rows()
@@ -293,10 +282,7 @@ def _space(constraint, sizes, n_clusters, margin=0.0):
 
 
 def nearest_bounds(constraint: BoundedSizes, sizes, n_clusters, margin=0.0):
-    """The constraint with the nearest sizes (in the sum of differences) that balanced labels can have.
-
-    None if the solver finds none. `margin`: as in `_solved`.
-    """
+    """The constraint with the nearest sizes that balanced labels can have; None if none is found. `margin`: of `_solved`."""
     from scipy.optimize import LinearConstraint, milp
     from scipy.sparse import block_array
 
@@ -317,10 +303,8 @@ def nearest_bounds(constraint: BoundedSizes, sizes, n_clusters, margin=0.0):
     if result.x is None:
         return None
     whole = np.rint(result.x).astype(np.int32)
-    counts, (less, more) = (
-        whole[:n_counts].reshape(n_clusters, -1),
-        whole[n_counts:].reshape(2, *constraint.least.shape),
-    )
+    counts = whole[:n_counts].reshape(n_clusters, -1)
+    less, more = whole[n_counts:].reshape(2, *constraint.least.shape)
     if not constraint.balance.satisfied(counts).all():
         return None if margin else nearest_bounds(constraint, sizes, n_clusters, MARGIN)
     return constraint._replace(least=constraint.least - less, most=constraint.most + more)

@@ -24,15 +24,12 @@ def representation(assignment, clusters, attributes: Mapping[str, Groups], level
     """
     import pandas as pd
 
-    counts = {
-        name: cell_masses(assignment, groups.code, (len(clusters), len(groups.names)))
-        for name, groups in attributes.items()
-    }
+    shape = {name: (len(clusters), len(groups.names)) for name, groups in attributes.items()}
+    counts = {name: cell_masses(assignment, groups.code, shape[name]) for name, groups in attributes.items()}
     looks = sum(_different(held) for held in counts.values())
+    cells = [(name, *cell) for name in attributes for cell in np.ndindex(shape[name])]
     rows = [
-        (name, clusters[k], groups.names[g], *_cell(counts[name], k, g, looks, level))
-        for name, groups in attributes.items()
-        for k, g in np.ndindex(counts[name].shape)
+        (name, clusters[k], attributes[name].names[g], *_cell(counts[name], k, g, looks, level)) for name, k, g in cells
     ]
     figures = ["count", "expected", "persons", "share_of_cluster", "share_of_all", "low", "high", "p_value"]
     table = pd.DataFrame(rows, columns=["attribute", "cluster", "group", *figures])

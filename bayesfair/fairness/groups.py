@@ -1,17 +1,16 @@
 """Groups: one integer code per row, from one or several sensitive columns of any kind."""
 
-import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from numbers import Real
 from typing import NamedTuple
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesfair._arrays import BLOCK, code_masses, row_blocks
+from bayesfair._arrays import BLOCK, code_masses
 from bayesfair._check import check_integer, check_same_length, check_weights, message, tell
+from bayesfair.fairness.values import columns_of, encode_values
 
 
 class Groups(NamedTuple):
@@ -100,7 +99,7 @@ def encode_groups(sensitive_features: ArrayLike | Groups, *, argument: str = "se
     """
     if isinstance(sensitive_features, Groups):
         return sensitive_features
-    code, levels = _cross([encode_values(column, argument) for column in _columns(sensitive_features, argument)])
+    code, levels = _cross([encode_values(column, argument) for column in columns_of(sensitive_features, argument)])
     return Groups(code, _names(levels))
 
 
@@ -212,123 +211,6 @@ def target_proportions(sensitive: ArrayLike | Groups, *, sample_weight: ArrayLik
     return masses / masses.sum()
 
 
-def encode_values(column, argument):
-    """Codes (N,) int32 of a column's values among its sorted distinct values, and those values.
-
-    Missing and unhashable values raise errors. column: a NumPy array (N,), a narwhals Series, or a list; only of a list
-    does Python look at every value.
-    """
-    if len(column) == 0:
-        rule, remedy = "hold at least one row", "Check the filter that made it."
-        raise ValueError(message(argument, rule, "none", remedy))
-    try:
-        code, distinct = _factorize(column)
-        levels = list(dict.fromkeys(distinct))
-    except TypeError as error:
-        rule, remedy = "hold hashable values", "Use text, numbers or tuples as group values."
-        raise TypeError(message(argument, rule, f"an entry that is not ({error})", remedy)) from error
-    if any(map(_is_missing, levels)):
-        _refuse_missing(_values(column), argument)
-    _warn_of_look_alikes(levels, argument)
-    levels.sort(key=_sort_key)
-    rank = {level: position for position, level in enumerate(levels)}
-    return np.array([rank[value] for value in distinct], np.int32)[code], levels
-
-
-def _warn_of_look_alikes(levels, argument):
-    """Warn of text that differs only in blanks, case, invisible characters or Unicode forms."""
-    seen = {}
-    for level in levels:
-        if isinstance(level, str) and seen.setdefault(_as_seen(level), level) != level:
-            pair = f"{seen[_as_seen(level)]!a} and {level!a}"
-            tell(
-                f"`{argument}` has groups that look alike: {pair}. If they are one group, spell its values in one way first."
-            )
-            return
-
-
-def _as_seen(text):
-    shown = "".join(sign for sign in unicodedata.normalize("NFKC", text) if unicodedata.category(sign) != "Cf")
-    return " ".join(shown.split()).casefold()
-
-
-def _factorize(column):
-    """(index (N,) of each value among the distinct ones, the distinct ones as Python values, including a missing one)."""
-    if isinstance(column, np.ndarray) and column.dtype.kind in "biufUSmM":
-        return _factorize_array(column)
-    native = nw.to_native(column, pass_through=True)
-    if hasattr(native, "factorize"):  # pandas
-        code, distinct = native.factorize(use_na_sentinel=False)
-        return code, distinct.tolist()
-    if isinstance(column, np.ndarray) and column.dtype.kind == "O":
-        import pandas as pd
-
-        code, distinct = pd.factorize(column, use_na_sentinel=False)
-        return code, list(distinct)
-    if isinstance(column, nw.Series) and not (column.dtype.is_nested() or column.dtype in (nw.Object, nw.Unknown)):
-        return _factorize_series(column)
-    values = _values(column)
-    distinct = dict.fromkeys(values)
-    place = {value: position for position, value in enumerate(distinct)}
-    return np.fromiter(map(place.__getitem__, values), np.int32, len(values)), list(distinct)
-
-
-def _factorize_array(array):
-    """`_factorize` for NumPy's own types, block by block: sorting all rows at once takes several times their memory."""
-    places, code = {}, np.empty(len(array), np.int32)
-    for block in row_blocks(len(array)):
-        distinct, within = np.unique(array[block], return_inverse=True)
-        place = [places.setdefault(value, len(places)) for value in _values(distinct)]
-        code[block] = np.array(place, np.int32)[within]
-    return code, list(places)
-
-
-def _factorize_series(series):
-    """`_factorize` for any other library's column; if values are missing, it returns those alone."""
-    if series.dtype in (nw.Categorical, nw.Enum):
-        series = series.cast(nw.String)
-    values = series.unique(maintain_order=True).to_list()
-    if any(map(_is_missing, values)):
-        return np.zeros(len(series), np.int32), values
-    return series.replace_strict(values, range(len(values)), return_dtype=nw.Int32).to_numpy(), values
-
-
-def _columns(table, argument):
-    """The columns of `table`, at least one, each as `encode_values` takes them."""
-    native = nw.from_native(table, allow_series=True, pass_through=True)
-    if isinstance(native, nw.Series):
-        return [native]
-    if isinstance(native, nw.DataFrame):
-        columns = list(native.iter_columns())
-    elif isinstance(table, (list, tuple, range)):
-        columns = list(map(list, zip(*table))) if _is_nested(table) else [list(table)]
-    else:
-        columns = _array_columns(np.asanyarray(table) if np.ma.isMaskedArray(table) else np.asarray(table), argument)
-    if not columns:
-        rule, remedy = "have at least one row and one column", "Check the filter that made it."
-        raise ValueError(message(argument, rule, "none", remedy))
-    return columns
-
-
-def _array_columns(array, argument):
-    rule = "be a column or a table with one entry per row of X"
-    if array.ndim == 0:
-        remedy = "Pass the columns themselves, e.g. table['sex'], not their name; collect a lazy table first."
-        raise TypeError(message(argument, rule, repr(array.item()), remedy))
-    if array.ndim > 2:
-        remedy = "Flatten the other axes into columns."
-        raise ValueError(message(argument, rule, f"an array of shape {array.shape}", remedy))
-    columns = array[:, None] if array.ndim == 1 else array
-    return [column.tolist() if np.ma.isMaskedArray(column) else column for column in columns.T]
-
-
-def _values(column):
-    """Python values of a column; dates stay NumPy's, because `tolist` turns nanoseconds into bare integers."""
-    if isinstance(column, (list, nw.Series)):
-        return list(column)
-    return list(column) if column.dtype.kind in "mM" else column.tolist()
-
-
 def _cross(columns):
     """Code and levels of the occurring combinations of columns with codes and levels; a single column stays as it is."""
     code, levels = columns[0]
@@ -341,19 +223,13 @@ def _cross(columns):
     return code.astype(np.int32), levels
 
 
-def _is_nested(rows):
-    """Is a list a table, written as equally long lists? Tuples are values."""
-    return len(rows) > 0 and all(isinstance(row, list) for row in rows) and len(set(map(len, rows))) == 1
-
-
 def groups_for_fit(
     sensitive_features, n_obs, *, min_group_size=None, merged_group_name="other", crossed=True, rows=None, X=None
 ):
     """The groups of an estimator's `fit`. None warns and makes one group of all rows; a single group is an error.
 
-    `min_group_size`, `merged_group_name`: as in `merge_small_groups`; None merges nothing. `crossed`: false if every
-    column is an attribute of its own (`Groups.attributes`); small groups are then merged within each. `rows` (N,): a
-    mask of the rows to use. `X`: the checked table, for a warning of columns that follow from the groups.
+    `crossed`: false if every column is an attribute of its own (`Groups.attributes`), within which small groups are merged.
+    `rows` (N,): a mask of the rows to use. `X`: the checked table, for a warning of columns that follow from the groups.
     """
     if sensitive_features is None:
         tell(
@@ -377,10 +253,9 @@ def groups_for_fit(
 
 
 def _warn_of_followers(X, groups):
-    """Warn of columns of a checked table that have one value in every group.
+    """Warn of columns of a checked table that have one value in every group, as the sensitive one and copies of it have.
 
-    Such a column is the sensitive one itself, or a copy of it. If most groups have a single row every column is like
-    that, and there is no warning.
+    If most groups have a single row every column is like that, and there is no warning.
     """
     n_obs, n_groups = len(groups.code), len(groups.names)
     if 2 * n_groups > n_obs:
@@ -404,22 +279,13 @@ def _named_columns(X):
 
 def _follows(values, first, code):
     """Has a column one value in each group, but not the same one in all? For most columns a few rows suffice to deny it."""
-    of_group = values[first]
-    few = slice(BLOCK // 16)
-    return bool(
-        (of_group[code[few]] == values[few]).all()
-        and (of_group != of_group[0]).any()
-        and (of_group[code] == values).all()
-    )
+    of_group, few = values[first], slice(BLOCK // 16)
+    varies = (of_group[code[few]] == values[few]).all() and (of_group != of_group[0]).any()
+    return bool(varies and (of_group[code] == values).all())
 
 
 def known_groups(sensitive_features, n_obs, known: Groups, merged_group_name="other") -> Groups:
-    """The groups of new rows as those of a fit: by its names, those that it merged by the name of the merged group.
-
-    Raises
-    ------
-    ValueError: a group that the fit had not.
-    """
+    """The groups of new rows by the names of a fit's, or its merged group; an error for a group that the fit had not."""
     attributes = encode_columns(sensitive_features) if known.attributes else [encode_groups(sensitive_features)]
     parts = known.attributes or (known,)
     if len(attributes) != len(parts):
@@ -434,10 +300,9 @@ def _renamed(groups, names, merged):
     own = [name if name in names else merged for name in groups.names]
     if not set(own) <= set(names):
         new = next(name for name in groups.names if name not in names)
+        rule = f"hold groups of the fit, {', '.join(names)}"
         remedy = "Check the spelling, or fit with rows of that group."
-        raise ValueError(
-            message("sensitive_features", f"hold groups of the fit, {', '.join(names)}", repr(new), remedy)
-        )
+        raise ValueError(message("sensitive_features", rule, repr(new), remedy))
     present = [name for name in names if name in own]
     return Groups(np.array([present.index(name) for name in own], np.int32)[groups.code], tuple(present))
 
@@ -448,29 +313,8 @@ def encode_columns(sensitive_features):
         code, parts = sensitive_features.code, sensitive_features.attributes
         return [Groups(part.code[code], part.names) for part in parts] or [sensitive_features]
     argument = "sensitive_features"
-    encoded = [encode_values(column, argument) for column in _columns(sensitive_features, argument)]
+    encoded = [encode_values(column, argument) for column in columns_of(sensitive_features, argument)]
     return [Groups(code, _names(levels)) for code, levels in encoded]
-
-
-def _is_missing(value):
-    """Is a value None, NaN, NaT or pandas.NA, also inside a tuple? pandas.NA is known by its type's name: `NA != NA` is NA."""
-    if isinstance(value, tuple):
-        return any(map(_is_missing, value))
-    return value is None or type(value).__name__ == "NAType" or bool(value != value)
-
-
-def _refuse_missing(values, argument):
-    missing = [row for row, value in enumerate(values) if _is_missing(value)]
-    got = f"{values[missing[0]]!r} at row {missing[0]} (rows with a missing value: {len(missing)})"
-    remedy = "Give missing values a name of their own, e.g. .fillna('unknown'), or drop those rows everywhere."
-    raise ValueError(message(argument, "have a value in every row", got, remedy))
-
-
-def _sort_key(value):
-    """A total order over hashable values: numbers by size, then all else as text, tuples element by element."""
-    if isinstance(value, tuple):
-        return 2, tuple(map(_sort_key, value))
-    return (0, value) if isinstance(value, Real) else (1, str(value), type(value).__name__)
 
 
 def _names(levels):

@@ -13,7 +13,8 @@ from scipy.special import rel_entr
 
 from bayesfair._arrays import cell_masses, namespace
 from bayesfair._check import check_in_memory, check_same_index, check_same_length, check_weights, message
-from bayesfair.fairness.groups import Groups, encode_groups, encode_values, target_proportions
+from bayesfair.fairness.groups import Groups, encode_groups, target_proportions
+from bayesfair.fairness.values import encode_values
 
 _ROW_SUM_TOLERANCE = 1e-5  # a float32 softmax over a thousand clusters stays within it
 
@@ -200,9 +201,8 @@ def kl_error(
     check_same_index("labels", labels_or_soft, "sensitive", sensitive)
     groups = encode_groups(sensitive, argument="sensitive")
     masses = group_masses(labels_or_soft, groups, sample_weight=sample_weight)
-    return float(
-        cluster_kl(masses, check_target(target, groups, None if sample_weight is None else masses.sum(0))).sum()
-    )
+    target = check_target(target, groups, None if sample_weight is None else masses.sum(0))
+    return float(cluster_kl(masses, target).sum())
 
 
 def group_masses(
@@ -210,13 +210,7 @@ def group_masses(
 ) -> np.ndarray:
     """How much of each group each cluster holds, float (K, J): counts for labels, sums for soft assignments.
 
-    `sample_weight` (N,): how many observations each one stands for, of which these are then counts and sums. Rows are the
-    distinct labels in sorted order, or the columns of an (N, K) array whose rows sum to one.
-
-    Raises
-    ------
-    ValueError: lengths or pandas indexes differ, missing labels, soft assignments that are negative, not finite or do
-        not sum to one.
+    Clusters are the distinct labels in sorted order, or the columns of an (N, K) array whose rows sum to one.
     """
     check_same_index("labels", labels_or_soft, "sensitive", sensitive)
     groups = encode_groups(sensitive, argument="sensitive")
@@ -263,21 +257,13 @@ def _balances(masses):
 
 
 def persons_off(masses: np.ndarray) -> np.ndarray:
-    """|n_gk - (N_g / N) n_k| (..., K, J): how many rows each count is from the group's share of the cluster.
-
-    Below 1 everywhere if a clustering is as balanced as whole rows can be.
-    """
-    ideal = masses.sum(axis=-1, keepdims=True) * (
-        masses.sum(axis=-2, keepdims=True) / masses.sum((-2, -1), keepdims=True)
-    )
-    return np.abs(masses - ideal)
+    """|n_gk - (N_g / N) n_k| (..., K, J); below 1 everywhere if a clustering is as balanced as whole rows can be."""
+    share = masses.sum(axis=-2, keepdims=True) / masses.sum((-2, -1), keepdims=True)
+    return np.abs(masses - masses.sum(axis=-1, keepdims=True) * share)
 
 
 def masses_of_attributes(masses, groups: Groups | None):
-    """The masses (..., K, J) summed over the groups of every attribute, as a list.
-
-    The masses themselves if the J groups are balanced themselves.
-    """
+    """The masses (..., K, J) summed over the groups of every attribute, as a list; themselves if there are no attributes."""
     if groups is None or not groups.attributes:
         return [masses]
     return [masses @ (part.code[:, None] == np.arange(len(part.names))) for part in groups.attributes]
@@ -361,28 +347,11 @@ def encode_assignment(labels_or_soft):
     if array.ndim != 1:
         rule = "be one label per row, or soft assignments (N, K)"
         raise ValueError(message("labels", rule, f"{array.ndim} dimensions", "Pass est.labels_ or predict_proba(X)."))
-    if array.dtype.kind in "iu" and array.size:
-        return _encode_integers(array)
     return encode_values(array, "labels")
 
 
-def _encode_integers(labels):
-    """Codes without sorting, for labels that are as dense as those of clusters."""
-    lowest = int(labels.min())
-    if int(labels.max()) - lowest >= len(labels):
-        levels, code = np.unique(labels, return_inverse=True)
-        return code, levels.tolist()
-    wide = labels.astype(np.int64, copy=False) if labels.dtype.kind == "i" else labels
-    place = (wide - wide.min()).astype(np.int64, copy=False)
-    held = np.bincount(place) > 0
-    return (held.cumsum() - 1)[place], [lowest + at for at in np.flatnonzero(held).tolist()]
-
-
 def check_target(target, groups, masses=None, *, argument="target"):
-    """`target` as J proportions that sum to one, (J,), in the order of `groups.names`.
-
-    None gives the shares of their `masses` (J,), or of their sizes.
-    """
+    """`target` as J proportions that sum to one, (J,), in the order of the groups; None: shares of their `masses` or sizes."""
     if target is None:
         return target_proportions(groups) if masses is None else masses / masses.sum()
     if isinstance(target, Mapping):
@@ -406,19 +375,17 @@ def _by_name(target, names, argument):
 
 
 def _check_soft(array):
-    rule, remedy = (
-        "be soft assignments (N, K): rows of finite shares, none negative, summing to 1",
-        "Normalise each row.",
-    )
+    rule = "be soft assignments (N, K): rows of finite shares, none negative, summing to 1"
     try:
         soft = array.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise TypeError(message("labels", rule, f"entries that are not numbers ({error})", remedy)) from error
+        got = f"entries that are not numbers ({error})"
+        raise TypeError(message("labels", rule, got, "Normalise each row.")) from error
     if 0 in soft.shape:
         raise ValueError(message("labels", rule, f"shape {soft.shape}", "Check the filter that made it."))
     wrong = ~(soft >= 0).all(axis=1) | ~(np.abs(soft.sum(axis=1) - 1) <= _ROW_SUM_TOLERANCE)
     if wrong.any():
         row = int(np.argmax(wrong))
         got = f"a row {row} that sums to {soft[row].sum():.6g} with smallest entry {soft[row].min():.6g}"
-        raise ValueError(message("labels", rule, got, remedy))
+        raise ValueError(message("labels", rule, got, "Normalise each row."))
     return soft

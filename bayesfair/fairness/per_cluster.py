@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from bayesfair._check import check_features, check_same_index, check_same_length
 from bayesfair._names import DataFrame
-from bayesfair.fairness.distances import OF_ALL, distance_columns, distances_of_all
+from bayesfair.fairness.distances import distance_columns, distances_of_all
 from bayesfair.fairness.groups import Groups, encode_groups
 from bayesfair.fairness.metrics import (
     check_target,
@@ -105,18 +105,16 @@ def _fairness_columns(masses, counts, groups, target):
 
 
 def _overall(table, masses, groups):
-    sums = {"additive_gap": "gap", "kl_error": "kl"}
+    figures = {
+        "balance": table["balance"].min(),
+        "best_balance": cluster_balance(masses.sum(axis=0, keepdims=True), groups)[0],
+        "gap": table["gap"].max(),
+        "off_by": table["off_by"].max(),
+        "additive_gap": table["gap"].sum(),
+        "kl_error": table["kl"].sum(),
+    }
     distances = distances_of_all(table) if "within_ss" in table else {}
-    return (
-        {
-            "balance": float(table["balance"].min()),
-            "best_balance": float(cluster_balance(masses.sum(axis=0, keepdims=True), groups)[0]),
-            "gap": float(table["gap"].max()),
-            "off_by": float(table["off_by"].max()),
-        }
-        | {name: float(table[column].sum()) for name, column in sums.items()}
-        | distances
-    )
+    return {name: float(figure) for name, figure in figures.items()} | distances
 
 
 def _overall_row(table, names, attrs):
@@ -124,15 +122,7 @@ def _overall_row(table, names, attrs):
     import pandas as pd
 
     size = table["size"].sum()
-    row = {
-        "size": size,
-        "share": 1.0,
-        "balance": attrs["balance"],
-        "gap": attrs["gap"],
-        "kl": attrs["kl_error"],
-        "off_by": attrs["off_by"],
-    }
+    row = {**attrs, "size": size, "share": 1.0, "kl": attrs["kl_error"]}
     row |= {f"count[{name}]": table[f"count[{name}]"].sum() for name in names}
     row |= {f"proportion[{name}]": row[f"count[{name}]"] / size for name in names}
-    row |= {name: attrs[name] for name in OF_ALL if name in attrs}
     return pd.DataFrame([row], index=pd.Index(["overall"], name="cluster"), columns=table.columns)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesfair._check import message
-from bayesfair._levels import levels_of
+from bayesfair._columns import levels_of
 from bayesfair._names import DataTree
 from bayesfair.plots.style import BESIDE, as_written, cluster_colors, panels
 from bayesfair.posterior.saved import settings_of

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesfair._check import check_same_index, check_same_length, column_names, is_date, message, row_names
-from bayesfair._levels import indicators_of, levels_of, units_of
+from bayesfair._columns import indicators_of, levels_of, units_of
 from bayesfair._names import DataFrame, DataTree
 from bayesfair._percent import percent
 from bayesfair._scaling import ROUNDING

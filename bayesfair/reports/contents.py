@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfair._levels import indicators_of, levels_of, units_of
+from bayesfair._columns import indicators_of, levels_of, units_of
 from bayesfair._partitions import tables_with
 from bayesfair._percent import percent
 from bayesfair.fairness.groups import Groups

@@ -4,7 +4,7 @@ from itertools import islice
 
 import numpy as np
 
-from bayesfair._levels import units_of
+from bayesfair._columns import units_of
 from bayesfair.posterior.cluster_profiles import (
     EVERYONE,
     GROUP,
