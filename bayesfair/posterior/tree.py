@@ -1,4 +1,11 @@
-"""The posterior as an xarray.DataTree by ArviZ's conventions, made from the draws of any sampler."""
+"""The posterior as an xarray.DataTree by ArviZ's conventions, made from the draws of any sampler.
+
+posterior: `labels` (chain, draw, obs) in the smallest integer type; `centers` (chain, draw, cluster, feature), means of rows,
+NaN for an empty cluster; scalars that draws declare as parameters; `fairlet` (chain, draw or kept_draw, obs), if kept.
+sample_stats: the other scalars, and `balance` if there are groups; attributes `kind` and `power` hold their declaration.
+observed_data: `X` (obs, feature). constant_data: `group`, `weight` and `reference_labels` (obs,), the partition that gives
+clusters their numbers, largest first. Root: `settings` (JSON, by `saved.plain`), `n_clusters` and the version.
+"""
 
 import json
 from typing import Any, NamedTuple
