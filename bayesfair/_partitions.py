@@ -45,7 +45,8 @@ def partition_distance(
     """
     if metric not in ("vi", "binder"):
         raise ValueError(message("metric", "be 'vi' or 'binder'", repr(metric), "Use 'vi' if in doubt."))
-    labels, partition = np.asarray(labels), np.asarray(partition)
+    partition = np.asarray(partition)
+    labels = labels if hasattr(labels, "blocks") else np.asarray(labels)  # draws on disk stay there
     tables = tables_with(labels, partition, int(partition.max()) + 1, int(labels.max()) + 1) / len(partition)
     joint, ours, theirs = tables.reshape(len(labels), -1), tables.sum(axis=1), tables.sum(axis=2)
     if metric == "binder":

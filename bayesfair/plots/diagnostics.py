@@ -62,10 +62,11 @@ def trace(tree: "DataTree", *, var_names: Sequence[str] | None = None, axes=None
             color = _LINES[chain % len(_LINES)]
             left.plot(*_smoothed(draws, window), color=color, linewidth=0.6 if window == 1 else 1.2, alpha=0.8)
             right.hist(draws, bins=bins, density=True, histtype="step", color=color, linewidth=1.2)
+        r_hat = table.loc[name, "r_hat"]
         said = [
             name.replace("_", " "),
             *[f"share of {window} draws"] * (window > 1),
-            _agreement(table.loc[name, "r_hat"]),
+            "no R-hat" if np.isnan(r_hat) else f"R-hat {r_hat:.2f}",
         ]
         left.set_xlim(0, values.shape[1])
         left.set_ylabel("\n".join(said), fontsize=8)
@@ -106,10 +107,6 @@ def _bins(values):
         return np.linspace(low, high, BINS + 1)
     half = max(0.5, no_room)
     return np.array([low - half, high + half])
-
-
-def _agreement(r_hat):
-    return "no R-hat" if np.isnan(r_hat) else f"R-hat {r_hat:.2f}"
 
 
 def _axes(n_rows):

@@ -11,6 +11,7 @@ from bayesfair.fairlets.decomposition import Decomposition, features_of
 from bayesfair.fairlets.members import fairlet_centers
 from bayesfair.plots.style import MARKERS, as_written, axes_or_new, cluster_colors
 from bayesfair.plots.uncertainty_plot import MANY, in_two_dimensions, project
+from bayesfair.posterior.guarantees import everyone
 from bayesfair.posterior.partners import anchor_rows, fairlet_probability, pairs_of
 from bayesfair.posterior.schema import groups_of
 from bayesfair.posterior.view import View
@@ -20,11 +21,7 @@ LINE = "0.2"
 
 
 class MatchedPoints(NamedTuple):
-    """The arrays that `fairlets` draws.
-
-    `position` (N, 2); `axes`: names of the two axes; `group` (N,) of `groups`; `ends` (lines, 2, 2) and `probability`
-    (lines,) of the lines.
-    """
+    """`position` (N, 2) on two `axes`; `group` (N,) of `groups`; `ends` (lines, 2, 2) and `probability` (lines,) of lines."""
 
     position: np.ndarray
     axes: tuple[str, str]
@@ -94,14 +91,13 @@ def matched_points(source, threshold=0.1) -> MatchedPoints:
 
 def _of_posterior(tree, threshold):
     row, other, probability = pairs_of(fairlet_probability(tree), threshold)
-    anchors, groups = anchor_rows(tree), groups_of(tree)
+    anchors, groups = anchor_rows(tree), groups_of(tree) or everyone(tree)
     if anchors is not None:  # members of one fairlet are joined through their anchor
         kept = anchors[row] | anchors[other]
         row, other, probability = row[kept], other[kept], probability[kept]
     position, axes = project(tree)
-    code, names = (np.zeros(len(position), int), ("everyone",)) if groups is None else (groups.code, groups.names)
     ends = np.stack([position[row], position[other]], axis=1)
-    return MatchedPoints(position, axes, code, tuple(names), ends, probability)
+    return MatchedPoints(position, axes, groups.code, groups.names, ends, probability)
 
 
 def _of_decomposition(found):

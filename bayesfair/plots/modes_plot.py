@@ -22,10 +22,9 @@ _GREY = "0.35"
 
 
 class ModeMasses(NamedTuple):
-    """The arrays of the upper picture, all (modes,), best first.
+    """The arrays of the upper picture, all (modes,), best first; `kind`: "known", "bounded" from above alone, "unknown".
 
-    `position`: mean clustering loss, or log density if the tree has no loss; `axis` names it. `log_mass`, `lower`,
-    `upper` as in `bayesfair.posterior.modes`. `kind`: "known"; "bounded", from above alone; "unknown".
+    `position`: mean clustering loss, or log density if the tree has no loss, named by `axis`. Masses as in `posterior.modes`.
     """
 
     position: np.ndarray
@@ -37,11 +36,7 @@ class ModeMasses(NamedTuple):
 
 
 class Clusterings(NamedTuple):
-    """The arrays of the lower pictures.
-
-    `position` (obs, 2) and the names of its `axes`; `labels` (modes, obs), numbered alike; `moved` (modes, obs): which
-    rows are in another cluster than in the best mode; `share` (modes,) of all rows that are.
-    """
+    """`position` (obs, 2) on two `axes`; `labels` (modes, obs); `moved` from the best mode (modes, obs); `share` moved."""
 
     position: np.ndarray
     axes: tuple[str, str]

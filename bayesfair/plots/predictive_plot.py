@@ -16,10 +16,9 @@ ON_A_LINE = 16  # letters of all level names below a panel that fit one line
 
 
 class Check(NamedTuple):
-    """The check of one feature.
+    """The distribution function, or the share of a value, `at` points (points,): as `observed`, and in 89% of simulations.
 
-    at (points,): where the distribution function, or the share of a value, is read; observed (points,); lower, upper
-    (points,): the interval that holds 89% of the simulated tables; levels: of a category, the points' names.
+    `levels`: of a category, the points' names.
     """
 
     feature: str

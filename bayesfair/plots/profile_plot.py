@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from bayesfair._check import check_integer
 from bayesfair._names import Axes, DataFrame, DataTree
-from bayesfair.plots.style import FIGURE_WIDTH, as_written
+from bayesfair.plots.style import FIGURE_WIDTH, as_written, axes_or_new
 from bayesfair.posterior.cluster_profiles import EVERYONE, GROUP, SPREAD, in_words, names_in_words, telling_order
 from bayesfair.posterior.cluster_profiles import profile as profile_of
 
@@ -18,11 +18,7 @@ NARROW = 7  # clusters from which letters are smaller
 
 
 class ProfileGrid(NamedTuple):
-    """The arrays that `profile` draws.
-
-    `lines` and `columns` by name; `text` and `shade` (lines, columns), the latter in standard deviations from everyone,
-    NaN for everyone. The first `n_features` lines are features, the others groups.
-    """
+    """`text` and `shade` (lines, columns), in standard deviations from everyone; `n_features` lines come before the groups."""
 
     lines: list[str]
     columns: list[str]
@@ -69,7 +65,7 @@ def profile(
     """
     table = profile_of(source, X, sensitive_features=sensitive_features)
     grid = profile_grid(table, check_integer("max_lines", max_lines))
-    ax = _axes(len(grid.lines)) if ax is None else ax
+    ax = axes_or_new(ax, height_of_profile(len(grid.lines)) / FIGURE_WIDTH)
     image = ax.imshow(grid.shade, cmap="PuOr", vmin=-REACH, vmax=REACH, aspect="auto", interpolation="nearest")
     size = 8 if len(grid.columns) <= NARROW else 6
     for (line, column), text in np.ndenumerate(grid.text):
@@ -116,9 +112,3 @@ def _head(cluster, n_clusters):
 def height_of_profile(n_lines):
     """The height in inches of the picture of so many lines."""
     return HEAD + LINE * n_lines
-
-
-def _axes(n_lines):
-    from matplotlib import pyplot as plt
-
-    return plt.subplots(figsize=(FIGURE_WIDTH, height_of_profile(n_lines)), layout="constrained")[1]

@@ -10,9 +10,11 @@ from bayesfair._check import check_features, check_same_length, message
 from bayesfair._names import Axes, DataTree
 from bayesfair.plots.style import BESIDE, MARKERS, as_written, axes_or_new, cluster_colors
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
+from bayesfair.posterior.contingency import evenly_spaced
+from bayesfair.posterior.guarantees import everyone
 from bayesfair.posterior.partitions import reference_partition
 from bayesfair.posterior.relabelling import about
-from bayesfair.posterior.schema import group_names, observed_features, variable
+from bayesfair.posterior.schema import groups_of, observed_features
 from bayesfair.posterior.view import View, once
 
 MANY = 20_000  # points above which they are drawn as pixels, to keep files small
@@ -86,7 +88,8 @@ def uncertainty(
     points = uncertainty_points(about(tree, reference), X, columns=columns)
     ax = axes_or_new(ax, figsize=figsize)
     colors, (marker, names) = cluster_colors(int(points.cluster.max()) + 1), _markers(points)
-    shown = _thinned(points)
+    order = np.lexsort((points.probability, points.cluster))
+    shown = order[evenly_spaced(len(order), SHOWN)]
     for rows in _layers(points, shown, marker):
         ax.scatter(
             *points.position[rows].T,
@@ -110,12 +113,6 @@ def _title(n_obs, n_shown, outside):
     remarks = [f"{n_shown:,} of {n_obs:,} rows are drawn"] * (n_shown < n_obs)
     remarks += [f"{outside:,} {'row is' if outside == 1 else 'rows are'} outside of the view"] * (outside > 0)
     return "\n".join(["Clusters and misclassification probability", *filter(None, ["; ".join(remarks)])])
-
-
-def _thinned(points):
-    """The rows to draw: all, or evenly spaced ones in the order of clusters and, within these, of doubt."""
-    order = np.lexsort((points.probability, points.cluster))
-    return order[np.unique(np.linspace(0, len(order) - 1, min(len(order), SHOWN)).astype(int))]
 
 
 def _clip(ax, position):
@@ -160,10 +157,8 @@ def uncertainty_points(tree, X=None, *, columns=None) -> Points:
     """The arrays behind `uncertainty`."""
     tree = View.of(tree)
     position, axes = project(tree, X, columns=columns)
-    group = variable(tree, "constant_data", "group")
-    groups = ("everyone",) if group is None else tuple(group_names(tree))
-    group = np.zeros(len(position), int) if group is None else group.values
-    return Points(position, axes, reference_partition(tree), misclassification_probability(tree), group, groups)
+    groups, doubt = groups_of(tree) or everyone(tree), misclassification_probability(tree)
+    return Points(position, axes, reference_partition(tree), doubt, groups.code, groups.names)
 
 
 def project(tree, X=None, *, columns=None):
@@ -204,10 +199,7 @@ def in_two_dimensions(X, names, columns=None):
 
 
 def principal_components(X):
-    """Rows in the first two principal components (N, 2), and every component's share of the variance.
-
-    Computed from the matrix of sums of products, a block of rows at a time.
-    """
+    """Rows in the first two principal components (N, 2), and all shares of the variance; a block of rows at a time."""
     mean, blocks = X.mean(0, dtype=np.float64), row_blocks(len(X))
     products = sum((X[rows] - mean).T @ (X[rows] - mean) for rows in blocks)
     variance, directions = np.linalg.eigh(products)
@@ -299,5 +291,5 @@ def uncertainty_profile(tree: "DataTree", ax: "Axes | None" = None, *, reference
 def _descending(probability):
     """Shares of rows with the probabilities that they exceed, at most `MANY` points."""
     values = np.sort(probability)[::-1]
-    shown = np.unique(np.linspace(0, len(values) - 1, min(len(values), MANY)).astype(int))
+    shown = evenly_spaced(len(values), MANY)
     return np.r_[0.0, (shown + 1) / len(values)], np.r_[values[0], values[shown]]

@@ -14,7 +14,7 @@ from bayesfair.fairness.groups import Groups, encode_groups
 from bayesfair.fairness.metrics import encode_assignment
 from bayesfair.posterior.partitions import reference_partition
 from bayesfair.posterior.saved import settings_of
-from bayesfair.posterior.schema import groups_of, observed_features, variable
+from bayesfair.posterior.schema import groups_of, observed_features, weight_of
 from bayesfair.posterior.view import View, once
 
 EVERYONE, SPREAD, SEPARATION = "everyone", "spread", "separation"
@@ -69,7 +69,7 @@ def profile(
         if X is None and sensitive_features is None:
             return most_telling_first(tree_profile(tree))
         X, labels = readable_features(tree) if X is None else _rows_of(tree, X), reference_partition(tree)
-        weight, groups = _weight_of(tree), groups_of(tree)
+        weight, groups = weight_of(tree), groups_of(tree)
     else:
         labels, weight, groups = source, None, None
     if X is None:
@@ -85,7 +85,7 @@ def profile(
 @once
 def tree_profile(tree) -> "DataFrame":
     """`profile` of a tree's point estimate, with the features in the order of the tree."""
-    return profile_table(readable_features(tree), reference_partition(tree), groups_of(tree), _weight_of(tree))
+    return profile_table(readable_features(tree), reference_partition(tree), groups_of(tree), weight_of(tree))
 
 
 def profile_table(X, labels, groups: Groups | None = None, weight=None) -> "DataFrame":
@@ -120,10 +120,7 @@ def most_telling_first(table: "DataFrame") -> "DataFrame":
 
 
 def telling_order(table, most=None) -> np.ndarray:
-    """Positions of the lines of a profile in the order of `most_telling_first`.
-
-    At most the `most` lines of features that separate clusters best, and all groups.
-    """
+    """Positions of a profile's lines, those that separate clusters best first: all groups, the `most` best features."""
     import pandas as pd
 
     feature = table.index.get_level_values("feature")
@@ -144,10 +141,7 @@ def names_in_words(table) -> list[str]:
 
 
 def in_words(table) -> "DataFrame":
-    """The values of everyone and of the clusters in the lines of a profile, as text.
-
-    Shares are in percent; means have two digits of the feature's standard deviation.
-    """
+    """Values of everyone and of the clusters as text: shares in percent, means to two digits of their standard deviation."""
     told = table.drop(columns=[SPREAD, SEPARATION]).astype(object)
     for at, ((_, level), spread) in enumerate(zip(table.index, table[SPREAD])):
         write = _mean_writer(spread) if level == NUMBER else percent
@@ -161,10 +155,7 @@ def _mean_writer(spread):
 
 
 def figures_of(values, code, n_clusters, weight=None):
-    """[mean, means of the clusters, standard deviation, share of the variance that is between clusters].
-
-    For the finite `values` (obs,) of rows in clusters `code` (obs,); NaN without any.
-    """
+    """[mean, means of the clusters, standard deviation, share of variance between clusters] of the finite `values` (obs,)."""
     held = np.isfinite(values)
     if not held.any():
         return [np.nan] * (n_clusters + 3)
@@ -183,10 +174,7 @@ def figures_of(values, code, n_clusters, weight=None):
 
 
 def lines_of_table(X, n_obs) -> Iterator[tuple[str, str, np.ndarray]]:
-    """(feature, level, the values of all rows (obs,)), NaN if missing.
-
-    Numbers stay unchanged; each category becomes an indicator.
-    """
+    """(feature, level, values of all rows (obs,)), NaN if missing: numbers unchanged, an indicator for each category."""
     import pandas as pd
 
     names = column_names(X)
@@ -275,8 +263,3 @@ def _rows_of(tree, X):
         features = tree["observed_data"]["feature"].values
         return pd.DataFrame(X, columns=features) if np.shape(X)[1] == len(features) else X
     return X
-
-
-def _weight_of(tree):
-    weight = variable(tree, "constant_data", "weight")
-    return None if weight is None else weight.values

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesfair._arrays import row_blocks
+from bayesfair._arrays import cell_masses, row_blocks
 from bayesfair._names import DataTree
 from bayesfair.posterior.contingency import count_together, distinct_observations
 from bayesfair.posterior.partitions import reference_partition
@@ -42,9 +42,8 @@ def co_clustering(tree: "DataTree", *, indices: ArrayLike | None = None, max_obs
 
     Examples
     --------
-    >>> import numpy as np, bayesfair as bf
-    >>> draws = np.array([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]])
-    >>> tree = bf.posterior.tree_from_labels(draws, [[0.0], [0.1], [1.0], [1.1]])
+    >>> import bayesfair as bf
+    >>> tree = bf.posterior.tree_from_labels([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]], [[0], [1], [8], [9]])
     >>> bf.posterior.co_clustering(tree)[2].tolist()
     [0.25, 0.25, 1.0, 0.75]
     """
@@ -56,12 +55,6 @@ def co_clustering(tree: "DataTree", *, indices: ArrayLike | None = None, max_obs
     columns, _, inverse = distinct_observations(labels)
     together = count_together(labels[:, columns], int(labels.max()) + 1) / np.float32(len(labels))
     return together[np.ix_(inverse, inverse)]
-
-
-def co_clustering_columns(tree: "DataTree", columns: ArrayLike) -> np.ndarray:
-    """Columns of the co-clustering matrix, float64 (N, len(columns)), in O(draws N) time each and O(N) memory."""
-    labels = flat_labels(tree)
-    return np.stack([_share_with(labels, column) for column in np.atleast_1d(columns)], axis=1)
 
 
 @once
@@ -89,9 +82,8 @@ def misclassification_probability(tree: "DataTree", *, reference: ArrayLike | No
 
     Examples
     --------
-    >>> import numpy as np, bayesfair as bf
-    >>> draws = np.array([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]])
-    >>> tree = bf.posterior.tree_from_labels(draws, [[0.0], [0.1], [1.0], [1.1]])
+    >>> import bayesfair as bf
+    >>> tree = bf.posterior.tree_from_labels([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]], [[0], [1], [8], [9]])
     >>> bf.posterior.misclassification_probability(tree).tolist()
     [0.0, 0.0, 0.0, 0.25]
     """
@@ -122,14 +114,12 @@ def _medoids(labels, partition):
 
 def _most_together(labels, partition):
     """The row of each cluster with the largest sum of co-clustering probabilities with the others: positions (K,)."""
-    n_clusters = int(labels.max()) + 1
-    own, company = partition.astype(np.int32) * n_clusters, np.zeros(len(partition), dtype=np.int64)
-    n_cells, blocks = (int(partition.max()) + 1) * n_clusters, row_blocks(len(partition))
+    shape = int(labels.max()) + 1, int(partition.max()) + 1
+    company, blocks = np.zeros(len(partition), np.int64), row_blocks(len(partition))
     for draw in labels:
-        cells = [own[rows] + draw[rows] for rows in blocks]
-        held = sum(np.bincount(cell, minlength=n_cells) for cell in cells)
-        for rows, cell in zip(blocks, cells):
-            company[rows] += held[cell]
+        held = cell_masses(draw, partition, shape)
+        for rows in blocks:
+            company[rows] += held[draw[rows], partition[rows]]
     positions = np.full(partition.max() + 1, -1)
     for cluster in np.unique(partition):
         members = np.flatnonzero(partition == cluster)

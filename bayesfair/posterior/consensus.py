@@ -1,7 +1,4 @@
-"""The posterior as a graph of rows that are together in most draws.
-
-It shows what a co-clustering matrix shows, for more rows than a picture can hold.
-"""
+"""The posterior as a graph of rows that are together in most draws: a co-clustering matrix for more rows."""
 
 from typing import NamedTuple
 
@@ -52,9 +49,8 @@ def co_clustering_graph(tree: "DataTree", threshold: float = 0.5, *, max_edges: 
 
     Examples
     --------
-    >>> import numpy as np, networkx as nx, bayesfair as bf
-    >>> draws = np.array([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]])
-    >>> tree = bf.posterior.tree_from_labels(draws, [[0.0], [0.1], [1.0], [1.1]])
+    >>> import networkx as nx, bayesfair as bf
+    >>> tree = bf.posterior.tree_from_labels([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]], [[0], [1], [8], [9]])
     >>> graph = bf.posterior.co_clustering_graph(tree, 0.7)
     >>> [sorted(core) for core in nx.connected_components(graph)]
     [[0, 1], [2, 3]]
@@ -67,10 +63,7 @@ def co_clustering_graph(tree: "DataTree", threshold: float = 0.5, *, max_edges: 
 
 
 def graph_of_rows(tree, parts, **about):
-    """A networkx.Graph of the rows, with edges that have a `probability`: `parts` are arrays (rows, other rows, probabilities).
-
-    Its nodes have their `group` and what is told `about` all rows, lists (obs,).
-    """
+    """A networkx.Graph of the rows with facts `about` them (obs,); `parts`: arrays (rows, other rows, probabilities)."""
     import networkx as nx
 
     graph, names, groups = nx.Graph(), node_names("tree", tree["posterior"]["obs"].values), groups_of(tree)
@@ -92,10 +85,7 @@ class Kinds(NamedTuple):
     size: np.ndarray
 
     def pairs(self, one, other):
-        """All pairs of a row of the first kind with a row of the second, for every pair of kinds.
-
-        (position in `rows`, position in `rows`, number of the pair of kinds).
-        """
+        """Every pair of a row of the first kind with one of the second: (position in `rows`, likewise, pair of kinds)."""
         n_pairs = self.size[one] * self.size[other]
         pair = np.repeat(np.arange(len(one)), n_pairs)
         place = np.arange(len(pair)) - np.repeat(np.cumsum(n_pairs) - n_pairs, n_pairs)
@@ -104,12 +94,7 @@ class Kinds(NamedTuple):
 
 
 def _pairs(labels, threshold, max_edges):
-    """Arrays (rows, other rows, shares of the draws) of all two rows that are together as often.
-
-    Raises
-    ------
-    ValueError: more pairs than `max_edges`.
-    """
+    """Arrays (rows, other rows, shares of draws) of rows that are together as often; ValueError above `max_edges`."""
     columns, size, inverse = distinct_observations(labels)
     kinds = Kinds(np.argsort(inverse, kind="stable"), np.cumsum(size) - size, size)
     n_edges = int((size * (size - 1) // 2).sum())

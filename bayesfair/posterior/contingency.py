@@ -1,8 +1,4 @@
-"""Contingency tables between draws: all comparisons of partitions, without an N x N matrix.
-
-Two partitions s and s' of the same rows give a table n_kl(s, s'): the number of rows in cluster k of one and cluster l
-of the other. The losses of Dahl, of Binder and the variation of information are functions of it.
-"""
+"""Comparisons of partitions by contingency tables n_kl(s, s'), rows in cluster k of s and l of s': no N x N matrix."""
 
 import math
 from typing import NamedTuple
@@ -44,11 +40,9 @@ def draw_blocks(num_draws, n_clusters, num_obs):
 
 
 def distinct_observations(labels):
-    """Merge rows that share a cluster in every draw: (columns (U,), weight (U,), inverse (N,)).
+    """Merge rows that share a cluster in every draw, told by 128-bit hashes: (columns (U,), weight (U,), inverse (N,)).
 
-    `labels[:, columns]` has one column for each distinct history, in order of appearance. `weight` counts the rows with
-    it, and `labels[:, columns][:, inverse]` is `labels`. Members of a fairlet that never changes are the common case.
-    One pass and 80 bytes per row: hashes of 128 bits identify histories.
+    `labels[:, columns][:, inverse]` is `labels`; `weight` counts the rows of each history, in order of appearance.
     """
     hashes = _hashes(as_labels(labels))
     order = np.lexsort(hashes)
@@ -102,11 +96,9 @@ def balance_of(labels, groups: Groups, n_clusters):
 
 
 class Company(NamedTuple):
-    """Agreement of each candidate draw with all draws about pairs of rows.
+    """Agreement of candidate draws with all draws about pairs of rows; all (candidates,).
 
-    `draw`: flat positions of the candidates among all draws. `squares`: sum_k n_k(s)^2, the ordered pairs that s puts
-    together. `shared`: the mean over the draws s' of sum_kl n_kl(s, s')^2, the pairs that both put together. All
-    (candidates,).
+    `draw`: positions among all draws. `squares`: sum_k n_k(s)^2. `shared`: the mean over draws s' of sum_kl n_kl(s, s')^2.
     """
 
     draw: np.ndarray
@@ -139,12 +131,10 @@ class Information(NamedTuple):
 
 
 def company(labels, n_clusters, max_draws="auto"):
-    """`Company` of up to `max_draws` evenly spaced draws of `labels` (draws, obs) with each other.
+    """`Company` of up to `max_draws` evenly spaced draws of `labels` (draws, obs); "auto": as many as seconds allow.
 
-    Two ways give the same whole numbers, and the cheaper one is used: tables of all pairs of draws, O(draws^2 K^2 N),
-    or, since shared(s) = sum_ij eta_ij(s) etabar_ij, the co-clustering matrix of the U distinct rows, O(draws K U^2).
-    "auto" takes as many draws as some seconds allow, at least 200 (all of 80,000 for 40 rows, all of 4,000 for a
-    thousand, some 550 for 33,000 rows with ten clusters); None takes all.
+    The cheaper exact way: tables of all pairs of draws, O(draws^2 K^2 N), or, by shared(s) = sum_ij eta_ij(s) etabar_ij,
+    the co-clustering matrix of the U distinct rows, O(draws K U^2).
     """
     labels = as_labels(labels)
     compact = _Compact.of(labels, n_clusters)
@@ -162,11 +152,7 @@ def binder_loss(labels, partition, n_clusters):
 
 
 def information(labels, n_clusters, max_draws="auto"):
-    """`Information` of up to `max_draws` evenly spaced draws of `labels` (draws, obs) about each other.
-
-    Entropies need the table of every pair of draws: "auto" takes some 11,000 of 80,000 draws for 40 rows in three
-    clusters, all of 4,000 for a thousand in four, some 540 for 33,000 in ten.
-    """
+    """`Information` of up to `max_draws` evenly spaced draws of `labels` (draws, obs), by tables of all pairs of draws."""
     labels = as_labels(labels)
     compact = _Compact.of(labels, n_clusters)
     most = _most_by_tables("entropies", n_clusters, len(compact.columns))
@@ -236,11 +222,7 @@ def _mean_over_pairs(compact: _Compact, of_counts):
 
 
 def _of_pairs(compact: _Compact, of_counts):
-    """(rows, others, the sum of a function of the table of every two draws) for all pairs of blocks of draws.
-
-    One matrix product of one-hot matrices per pair of blocks holds all their tables (n_clusters, draws, n_clusters,
-    other draws); by symmetry half of the pairs suffice.
-    """
+    """(rows, others, sums of a function of the table of every two draws) for all pairs of blocks, half by symmetry."""
     n_clusters = compact.n_clusters
     cells = [(k, other) for k in range(n_clusters) for other in range(n_clusters)]
     blocks = row_blocks(len(compact.labels), max(1, _BLOCK_ROWS // n_clusters))
@@ -278,9 +260,9 @@ def _minus_plogp(num_obs):
     return np.concatenate([[0.0], -share * np.log2(share)])
 
 
-def evenly_spaced(num_draws, most):
-    """Positions of at most `most` draws, evenly spaced over all chains."""
-    return np.unique(np.linspace(0, num_draws - 1, min(num_draws, most)).astype(int))
+def evenly_spaced(total, most):
+    """Positions of at most `most` draws, or rows, evenly spaced over all."""
+    return np.unique(np.linspace(0, total - 1, min(total, most)).astype(int))
 
 
 def _plan(max_draws, num_draws, n_clusters, num_columns):

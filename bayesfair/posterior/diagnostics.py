@@ -42,9 +42,8 @@ def diagnostic_vars(tree: "DataTree", *, constant: bool = False) -> "Dataset":
 
     Examples
     --------
-    >>> import numpy as np, bayesfair as bf
-    >>> draws = np.array([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]])
-    >>> tree = bf.posterior.tree_from_labels(draws, [[0.0], [0.1], [1.0], [1.1]])
+    >>> import bayesfair as bf
+    >>> tree = bf.posterior.tree_from_labels([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]], [[0], [1], [8], [9]])
     >>> bf.posterior.diagnostic_vars(tree)["cluster_size_1"].values.tolist()
     [[2.0, 2.0, 3.0, 2.0]]
     """
@@ -73,10 +72,9 @@ def _scalars(tree):
 
 
 def _without_rounding(values):
-    """Scalars (chain, draw) in float64, with values equal if they differ only by rounding of float32 sums.
+    """Scalars (chain, draw) in float64, equal where float32 sums differ by rounding: R-hat by ranks would see more.
 
-    Chains in one partition may number it differently and add in another order. R-hat, which uses ranks, would see
-    disagreement. Only values that are close together and apart from all others are made equal, never a dense run.
+    Only values that are close together and apart from all others are made equal, never a dense run.
     """
     if values.dtype != np.float32 or not np.isfinite(values).all():
         return values.astype(float)
@@ -119,9 +117,8 @@ def summary(tree: "DataTree") -> "DataFrame":
 
     Examples
     --------
-    >>> import numpy as np, bayesfair as bf
-    >>> draws = np.array([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]])
-    >>> tree = bf.posterior.tree_from_labels(draws, [[0.0], [0.1], [1.0], [1.1]])
+    >>> import bayesfair as bf
+    >>> tree = bf.posterior.tree_from_labels([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]], [[0], [1], [8], [9]])
     >>> float(bf.posterior.summary(tree).loc["cluster_size_1", "mean"])
     2.25
     """

@@ -1,4 +1,4 @@
-"""The losses of a Gibbs posterior's draws and the law of lambda in it."""
+"""The losses of a Gibbs posterior's draws, the law of lambda in it, and their logs for ArviZ's power scaling, `az.psense`."""
 
 from typing import NamedTuple
 
@@ -11,14 +11,13 @@ from bayesfair.posterior.schema import variable
 from bayesfair.posterior.view import once
 
 KNOWN = "joint", "optimal", "labels"  # targets with densities of the form given here
+OWN = {"log_likelihood": "loss", "log_prior": "lambda"}  # groups made here, recognised by a variable of each
 
 
 class Energies(NamedTuple):
-    """Draws of p(z) proportional to exp(-lambda L(z)), or with a sampled lambda.
+    """Draws of p(z, lambda) proportional to lambda^(degrees - 1) exp(-lambda (rate + L(z))), or of a fixed lambda's p(z).
 
-    With a sampled lambda, of p(z, lambda) proportional to lambda^(degrees - 1) exp(-lambda (rate + L(z))). `lambdas` is
-    lambda_c, and `losses` are in units of 1 / lambda_c, so that their product is lambda_f L_f + lambda_c L_c over
-    fairlets. `shape`, `rate`: of the gamma prior of lambda_c; None if lambda is fixed.
+    `lambdas` is lambda_c, and `losses` are in units of 1 / lambda_c. `shape`, `rate`: of the gamma prior; None if fixed.
     """
 
     lambdas: Float[np.ndarray, "chains draws"]
@@ -32,11 +31,7 @@ class Energies(NamedTuple):
 
     @property
     def degrees(self) -> float:
-        """a + N d / h.
-
-        lambda (b + L) has the law Gamma(a + N d / h, 1) whatever z is. So its mean over draws equals this, up to a
-        relative error of one over the root of N d / h times the number of draws.
-        """
+        """a + N d / h: the mean of lambda (b + L), which has the law Gamma(a + N d / h, 1) whatever z is."""
         return float((self.lambdas * (self.rate + self.losses)).mean())
 
     @property
@@ -74,3 +69,30 @@ def _prior(asked):
     if isinstance(asked, str):
         return (0.0, 0.0) if asked == "dispersion" else (None, None)
     return (asked.shape, asked.rate) if hasattr(asked, "rate") else (None, None)  # a `Dispersion`
+
+
+def add_log_groups(tree: "DataTree") -> None:
+    """Add the groups to the tree of a Gibbs posterior, (chain, draw), up to constants; other trees stay unchanged.
+
+    log_likelihood: `loss`, -lambda L, and `normalizer`, (N d / h) log lambda. They are two, for all rows together, so that
+    `az.loo`, for which they are not meant, refuses them. log_prior: `lambda`, the log of its gamma prior, if sampled.
+    """
+    import xarray as xr
+
+    energies = energies_of(tree)
+    if energies is None:
+        return
+    lambdas, is_sampled = energies.lambdas, energies.is_sampled
+    degrees = energies.degrees - energies.shape if is_sampled else 0.0
+    likelihood = {"loss": -lambdas * energies.losses, "normalizer": degrees * np.log(lambdas)}
+    groups = {"log_likelihood": likelihood}
+    if is_sampled:
+        groups["log_prior"] = {"lambda": (energies.shape - 1) * np.log(lambdas) - energies.rate * lambdas}
+    coords = {dim: tree["posterior"][dim] for dim in ("chain", "draw")}
+    for name, values in groups.items():
+        tree[name] = xr.Dataset({one: (("chain", "draw"), v) for one, v in values.items()}, coords)
+
+
+def is_own(tree: "DataTree", group) -> bool:
+    """Was a group of the tree made here, from its other groups?"""
+    return group in OWN and variable(tree, group, OWN[group]) is not None

@@ -42,10 +42,9 @@ def write_tree(tree: "DataTree", path: str | PathLike[str]) -> None:
 
     Notes
     -----
-    A netCDF file is whole or not there, and an earlier one stays until the new one is complete. It is compressed. Its bytes
-    are made in memory first, which takes as much memory as the file is large, and that of the draws if these are on disk. A
-    zarr folder takes the draws block by block. Attributes for which netCDF has no type (None, True, dictionaries, times)
-    are stored as JSON text. Those whose name it cannot hold are left out, with a warning.
+    A netCDF file is whole or not there, and an earlier one stays until then. Its compressed bytes, and draws on disk, are in
+    memory first; a zarr folder takes draws block by block. Attributes for which netCDF has no type (None, True, dictionaries,
+    times) become JSON text. Those whose name it cannot hold are left out, with a warning.
 
     Examples
     --------
@@ -181,12 +180,7 @@ def _check_whole(file, path):
 
 
 def read_run(path, estimator_class, needed=()):
-    """The tree, with the groups `needed`, and the settings that an estimator of this class saved to `path`.
-
-    Raises
-    ------
-    FileNotFoundError: no such file. ValueError: a damaged file, one that holds something else, or a run of another version.
-    """
+    """The tree, with the groups `needed`, and the settings that an estimator of this class saved to `path`; or a ValueError."""
     tree = read_tree(path)
     settings = restored(json.loads(tree.attrs.get("settings", "{}")))
     if settings.get("estimator") == estimator_class.__name__ and settings.get("format") != FORMAT:

@@ -53,10 +53,7 @@ def doubt_of_fairlets(tree: "DataTree") -> str:
 
 
 def is_part(tree) -> bool:
-    """Are the tree's rows other than the run's, or in another order, as after `isel(obs=...)`?
-
-    Files of earlier versions with one process's share of the rows have `reference_centers`.
-    """
+    """Are the tree's rows other than the run's, or in another order? Earlier files of one process have `reference_centers`."""
     return "obs" in other_than_run(tree) or variable(tree, "constant_data", "reference_centers") is not None
 
 
@@ -108,10 +105,7 @@ def farthest_from_share(masses, groups: Groups):
 
 @once
 def masses_of(tree, groups: Groups | None = None):
-    """Members of every group in every cluster of every draw (draws, clusters, groups).
-
-    The groups default to the tree's own, or to one group of all rows.
-    """
+    """Members of every group, by default the tree's own, in every cluster of every draw (draws, clusters, groups)."""
     labels = flat_labels(tree)
     groups = groups or groups_of(tree) or everyone(tree)
     return tables_with(labels, groups.code, len(groups.names), count_clusters(tree)).transpose(0, 2, 1)
@@ -128,10 +122,7 @@ def least_balance(masses, groups: Groups) -> float:
 
 
 def guaranteed_balance(tree: "DataTree") -> float | None:
-    """The balance that every draw over fairlets keeps by construction, or None if the method has no such bound.
-
-    A cluster is a union of whole fairlets, and a ratio of sums is never below the smallest of the ratios.
-    """
+    """The balance that unions of whole fairlets keep: the smallest of the fairlets' ratios; None if the method has no bound."""
     held = fairlet_capacities(tree)
     if held is None:
         return None
@@ -157,10 +148,7 @@ class OfFairlets(NamedTuple):
 
 
 def balance_kept(tree: "DataTree") -> BalanceConstraint | OfFairlets | None:
-    """The labellings that keep the guarantee; without one, those as balanced as the least balanced draw.
-
-    None without groups and bounds on sizes, and if clusters may lack a group.
-    """
+    """Labellings that keep the guarantee, or else are as balanced as the least balanced draw. None if nothing is kept."""
     groups, bounds = groups_of(tree), bounds_of_sizes(tree)
     is_bounded = any(bound is not None for bound in bounds.values())
     if not is_bounded and (groups is None or len(groups.names) < 2):
@@ -180,10 +168,7 @@ def balance_kept(tree: "DataTree") -> BalanceConstraint | OfFairlets | None:
 
 @once
 def fairlet_capacities(tree):
-    """The capacities of the fairlets by the settings of the run; None if it had no balanced fairlets.
-
-    They must be as many as the sampler's: for a part of a run's rows nothing is guaranteed.
-    """
+    """The capacities of the fairlets by the run's settings; None without balanced fairlets, or for a part of a run's rows."""
     from bayesfair.fairlets.compositions import capacities
 
     groups = groups_of(tree)

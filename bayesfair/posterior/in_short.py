@@ -27,12 +27,7 @@ class Note(NamedTuple):
 
 @once
 def brief(tree: "DataTree") -> list[Note]:
-    """A posterior in short, fairness first.
-
-    The balance of the draws, the certainty of memberships, the agreement of the chains, the modes, the number of
-    clusters if it is open, and the certainty of memberships at other temperatures. If chains do not agree, this comes
-    before the memberships, which are averages over them.
-    """
+    """A posterior in short, fairness first; chains that do not agree come before memberships, which are averages over them."""
     verdict, modes, occupied = judge(tree), modes_sentence(tree), occupied_sentence(tree)
     doubtful = misclassification_probability(tree) > DOUBTFUL
     how_sure = (

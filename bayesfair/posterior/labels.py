@@ -9,9 +9,7 @@ CHUNK = 16  # draws of a chain that are stored and read together
 class LabelDraws:
     """Labels of draws, chain after chain, as an array (draws, obs) that is read in blocks.
 
-    It has the parts of an array that summaries use: `shape`, `dtype`, `len`, `max`, iteration over the draws.
-    `labels[position]` is a draw (obs,); `labels[positions]` and `labels[slice]` are the `LabelDraws` of these draws,
-    without reading them. `np.asarray` reads all; `blocks` and `columns` do not.
+    A number gives a draw (obs,); positions or a slice give `LabelDraws`, without reading. `np.asarray` reads all.
     """
 
     def __init__(self, stored, positions=None):
@@ -34,7 +32,8 @@ class LabelDraws:
 
     def __iter__(self):
         for block in self.blocks():
-            yield from block
+            yield from block if self._flat is not None else map(np.copy, block)  # a view would keep what was read
+            del block
 
     def __array__(self, dtype=None, copy=None):
         return np.array(self._read(self._positions), dtype=dtype, copy=copy)
@@ -47,6 +46,7 @@ class LabelDraws:
             some = self._read(self._positions[first : first + together])
             for part in range(0, len(some), step):
                 yield some[part : part + step]
+            del some  # before the next is read
 
     def columns(self, rows):
         """Labels of some rows in all draws (draws, rows)."""
@@ -70,18 +70,22 @@ class LabelDraws:
 
     def _read_parts(self, positions, rows):
         """Read the content of one chunk at once."""
-        found = np.empty((len(positions), self.shape[1] if rows is None else len(rows)), self.dtype)
-        if found.size == 0:
-            return found
+        shape = len(positions), self.shape[1] if rows is None else len(rows)
+        if 0 in shape:
+            return np.empty(shape, self.dtype)
         low, high = (0, self.shape[1]) if rows is None else (rows.min(), rows.max() + 1)
         chain, draw = np.divmod(positions, self._stored.shape[1])
         begins = 1 + np.flatnonzero((np.diff(chain) != 0) | (np.diff(draw // CHUNK) != 0))
+        found = None if len(begins) == 0 else np.empty(shape, self.dtype)
         for first, last in zip([0, *begins], [*begins, len(positions)]):
             some = draw[first:last]
             least = some.min()
             part = _on_disk(self._stored, (chain[first], slice(least, some.max() + 1), slice(low, high)))
             part = part[_as_slice(some - least)]
-            found[first:last] = part if rows is None else part[:, rows - low]
+            part = part if rows is None else part[:, rows - low]
+            if found is None:
+                return part
+            found[first:last] = part
         return found
 
 

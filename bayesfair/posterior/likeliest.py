@@ -14,16 +14,10 @@ ROUNDS = 10  # of partition and numbers of clusters, each by the other
 
 
 def likeliest(tree, reference, n_clusters):
-    """(labels (obs,), permutations (draws, n_clusters)), or None if a draw is better.
+    """(labels (obs,), permutations (draws, n_clusters)); None if `reference` (obs,) has the smaller expected loss.
 
-    A draw is better if `reference` (obs,) has the smaller expected Binder loss, for example if modes differ so much
-    that no numbering of clusters fits all draws.
-
-    The draws are numbered as in `reference`. Every row gets its most frequent label. If that breaks the guarantee, the
-    clusters get the nearest numbers of rows of every group that keep it, and a transport problem for every group finds
-    the labels with the largest sum of membership probabilities at these numbers. The mean numbers of the draws
-    (DESIGN.md, section 2.5) would move four to twenty times as many rows out of their likeliest cluster. Then draws are
-    numbered as in these labels, until no number changes.
+    Every row gets its most frequent label. If that breaks the guarantee, clusters get the nearest counts that keep it, and a
+    transport finds the likeliest labels with these. (The mean counts of draws would move four to twenty times as many rows.)
     """
     flat, constraint = flat_labels(tree), balance_kept(tree)
     code = None if constraint is None else (groups_of(tree) or everyone(tree)).code
@@ -42,11 +36,7 @@ def likeliest(tree, reference, n_clusters):
 
 
 def most_frequent(flat, counts):
-    """Every observation's most frequent label in the draws (draws, obs), whose `count_labels` are given: labels (obs,).
-
-    A cluster that every draw uses and that is nobody's most frequent label gets one observation all the same, so chosen
-    that the fewest draws disagree.
-    """
+    """Every row's most frequent label (obs,), by `counts` of the draws; a cluster that every draw uses keeps a row."""
     used = np.all([np.bincount(draw, minlength=len(counts)) > 0 for draw in as_labels(flat)], axis=0)
     labels, always = counts.argmax(axis=0), np.flatnonzero(used)
     if not np.isin(always, labels).all():
@@ -56,10 +46,7 @@ def most_frequent(flat, counts):
 
 
 def _placed(labels, counts, code, constraint):
-    """The labels (obs,) themselves if they keep the guarantee; else those of a transport.
-
-    `counts` (clusters, obs): the number of draws that have a row in a cluster.
-    """
+    """The labels (obs,) if they keep the guarantee; else those of a transport by `counts` (clusters, obs) of the draws."""
     held = cell_masses(labels, code, (len(counts), code.max() + 1))
     if constraint.satisfied(held[held.any(1)]).all():
         return labels

@@ -34,9 +34,8 @@ def memberships(tree: "DataTree", *, reference: ArrayLike | None = None) -> "Dat
 
     Examples
     --------
-    >>> import numpy as np, bayesfair as bf
-    >>> draws = np.array([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]])
-    >>> tree = bf.posterior.tree_from_labels(draws, [[0.0], [0.1], [1.0], [1.1]])
+    >>> import bayesfair as bf
+    >>> tree = bf.posterior.tree_from_labels([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]], [[0], [1], [8], [9]])
     >>> bf.posterior.memberships(tree)["probability"].tolist()
     [1.0, 1.0, 0.75, 1.0]
     """
@@ -62,11 +61,7 @@ def memberships(tree: "DataTree", *, reference: ArrayLike | None = None) -> "Dat
 
 
 def runners_up(labels, cluster, n_clusters):
-    """Three integers for every row, (obs,) each, from the draws `labels` (draws, obs).
-
-    The number of draws that have it in `cluster` (obs,); the cluster that most other draws have it in, -1 if there are
-    none; and their number.
-    """
+    """(draws with a row in its `cluster`, the cluster with most of its other draws or -1, their number), (obs,) each."""
     counts = count_labels(labels, n_clusters)
     rows = np.arange(len(cluster))
     own = counts[cluster, rows]

@@ -17,9 +17,8 @@ def check_memory(
 ):
     """Raise a ValueError if labels of this shape (chains, draws, obs) and what is made of them do not fit into memory.
 
-    `sampling`: bytes per row while draws are made, from `sampler_bytes`. `label_bytes`: per label of a draw; by default
-    it is held twice in the smallest type, as sampled and in the tree. `fairlets`: bytes of the fairlets that draws
-    keep.
+    `sampling`: bytes per row while draws are made. `label_bytes`: per label; by default twice the smallest type, as sampled and
+    in the tree. `fairlets`: bytes of the fairlets that draws keep.
     """
     label_bytes = 2 * _size_of_label(n_clusters) if label_bytes is None else label_bytes
     labels, rest = label_bytes * _count(shape), _beside(shape, n_clusters, dim, sampling)
@@ -27,11 +26,7 @@ def check_memory(
 
 
 def sampler_bytes(num_chains, dim, *, moves_fairlets):
-    """Bytes per row that a Gibbs sampler needs beside its draws.
-
-    Its own table in float32, and the state of the chains that run at once, each with a table of its fairlets if these
-    change.
-    """
+    """Bytes per row of a Gibbs sampler beside its draws: its table in float32 and the chains that run at once."""
     at_once = min(num_chains, os.cpu_count() or 1)
     of_chain = _STATE + (_OPENED + 4 * dim) * moves_fairlets
     return _TARGET + 4 * dim + of_chain * at_once
@@ -43,11 +38,7 @@ def fairlet_bytes(num_chains, num_kept, num_obs):
 
 
 def check_disk(path, shape, n_clusters, dim, *, sampling=0, fairlets=0):
-    """Raise a ValueError if a run of this shape does not fit on the disk of `path`, or its sampler and summaries in memory.
-
-    When a run ends, its labels are copied with clusters renumbered, so that they exist twice for a while. `sampling`,
-    `fairlets`: as in `check_memory`.
-    """
+    """Raise a ValueError if a run does not fit on the disk of `path`, twice for a while, or its rest in memory."""
     run = _size_of_label(n_clusters) * _count(shape) + 8 * shape[2] * dim
     remedy = "Ask for fewer draws or chains, or choose another disk."
     _check(f"disk of {os.fspath(path)!r}", 2 * run + fairlets, free_disk(path), shape, remedy)

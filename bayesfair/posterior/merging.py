@@ -7,8 +7,8 @@ import numpy as np
 
 from bayesfair._check import message
 from bayesfair._names import DataTree
+from bayesfair.posterior.energies import is_own
 from bayesfair.posterior.partitions import point_of
-from bayesfair.posterior.power_scaling import is_own
 from bayesfair.posterior.saved import plain, settings_of
 from bayesfair.posterior.schema import about_whole, flat_labels, groups_of, variable
 from bayesfair.posterior.tree import add_derived

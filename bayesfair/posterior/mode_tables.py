@@ -71,13 +71,7 @@ def modes(tree: "DataTree") -> "DataFrame":
 
 @once
 def modes_of(tree: "DataTree") -> "Dataset":
-    """The group `modes` of the tree as an xarray.Dataset, or one of the same form made from the draws.
-
-    The draws are used if the tree has no such group, or holds several runs, as the group is of the first one alone.
-
-    Best first: log_mass, lower, upper, se, starts, chains, lp, loss (mode) as in `modes`, labels (mode, obs), numbered
-    as the tree's reference partition. Attributes num_starts (0 without a search) and masses.
-    """
+    """The group `modes` of the tree as a Dataset; one of the same form from the draws without it, or of joined runs."""
     if "modes" not in tree.children or holds_several_runs(tree):
         return modes_of_draws(tree)
     return tree["modes"].to_dataset()
@@ -85,10 +79,7 @@ def modes_of(tree: "DataTree") -> "Dataset":
 
 @once
 def occupancy(tree: "DataTree") -> np.ndarray:
-    """The share of each chain's draws in each of the modes of `modes_of`: float (chain, mode).
-
-    A draw is in the mode whose representative clustering is nearest; up to 400 draws, evenly spaced, are used.
-    """
+    """The share of each chain's draws nearest to each mode of `modes_of`, from up to 400 draws: float (chain, mode)."""
     labels, (num_chains, num_draws) = flat_labels(tree), tree["posterior"]["labels"].shape[:2]
     chosen = evenly_spaced(num_draws, max(1, _LOCATED // num_chains))
     chosen, found = num_draws * np.arange(num_chains)[:, None] + chosen, modes_of(tree)

@@ -45,10 +45,7 @@ def _medoids(labels, n_clusters):
 
 
 def separated_groups(distance, num_obs):
-    """Positions of the draws of each mode, a list, from distances (draws, draws); as many modes as are separate.
-
-    Draws in no group, excursions, are left out.
-    """
+    """Positions of the draws of each mode, as many as distances (draws, draws) separate; excursions are left out."""
     best = [np.arange(len(distance))]
     if len(distance) < 2 * _SMALLEST:
         return best

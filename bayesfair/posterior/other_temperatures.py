@@ -29,17 +29,13 @@ def temperature_sensitivity(tree: "DataTree", factors: Sequence[float] = FACTORS
     """What changes if the inverse temperature were smaller or larger, by weighing the draws anew.
 
     At factor c the law is p_c(z), proportional to exp(-c lambda L(z)), so that a draw has the weight exp(-(c - 1) lambda L(z)).
-    Over fairlets both inverse temperatures are multiplied.
+    Over fairlets both inverse temperatures are multiplied. Where lambda is sampled, it keeps its posterior law and z is drawn
+    given c lambda: p_c(z) = E[exp(-c lambda L(z)) / Z(c lambda)], with Z estimated by the draws. The weight is p_c(z) / p(z).
 
-    Where lambda is sampled, *every draw's lambda is multiplied*: lambda keeps its posterior law, and z is drawn given c lambda,
-    p_c(z) = E[exp(-c lambda L(z)) / Z(c lambda)]. The weight is p_c(z) / p(z), with lambda integrated out of
-    p(z), and with Z(c lambda) estimated by the draws themselves. (Weights exp(-(c - 1) lambda L) would change nothing
-    there: they give c lambda and z the law of the posterior again.)
-
-    Weights are Pareto-smoothed. Where their k-hat is too large, or they are worth fewer than 100 draws, the draws cannot tell:
-    the row is not `trusted`, and what depends on its weights is NaN. Then run again at that temperature: pass the row's
-    `lambda_c`, or (`lambda_f`, `lambda_c`), as `inverse_temperature`. The larger the table, the narrower the range of factors
-    that draws can tell. The draws must be of one posterior, not of chains that disagree.
+    Weights are Pareto-smoothed. Where their k-hat is too large, or they are worth fewer than 100 draws, the row is not
+    `trusted`, and what depends on its weights is NaN. Then run again at that temperature: pass the row's `lambda_c`, or
+    (`lambda_f`, `lambda_c`), as `inverse_temperature`. The larger the table, the narrower the range of factors that draws can
+    tell. The draws must be of one posterior, not of chains that disagree.
 
     Parameters
     ----------
@@ -94,9 +90,11 @@ def temperature_sensitivity(tree: "DataTree", factors: Sequence[float] = FACTORS
 
 def _row(tree, energies: Energies, factor):
     """A row of the table, as a dictionary; at factor 1 its doubt is exactly `misclassification_probability`."""
-    weights, k_hat = _smoothed(log_weights(energies, factor)) if factor != 1 else (_equal(energies), np.nan)
+    num_draws = energies.losses.size
+    equal = np.full(num_draws, 1 / num_draws), np.nan
+    weights, k_hat = equal if factor == 1 else _smoothed(log_weights(energies, factor))
     ess = 1 / np.square(weights).sum()
-    trusted = factor == 1 or (k_hat <= highest_k(weights.size) and ess >= FEWEST)
+    trusted = factor == 1 or (k_hat <= highest_k(num_draws) and ess >= FEWEST)
     lambdas = [name for name in ("lambda_f", "lambda_c") if name in tree["posterior"].data_vars]
     row = {name: factor * float(tree["posterior"][name].mean(dtype=float)) for name in lambdas}
     doubt = loss = np.array(np.nan)
@@ -119,16 +117,8 @@ def log_weights(energies: Energies, factor):
     return logsumexp(log_density, axis=0) - base
 
 
-def _equal(energies):
-    return np.full(energies.losses.size, 1 / energies.losses.size)
-
-
 def _smoothed(log_weights):
-    """(weights that sum to 1, their k-hat).
-
-    k-hat is inf if a few draws have all the weight, and -inf if there is no tail to fit, for example if many draws
-    share the largest weight.
-    """
+    """(weights that sum to 1, their k-hat): inf if a few draws have all the weight, -inf if there is no tail to fit."""
     from arviz_stats.base import array_stats
 
     weights = np.exp(log_weights - logsumexp(log_weights))
@@ -151,10 +141,7 @@ def highest_k(num_draws):
 
 @once
 def temperature_sentence(tree: "DataTree") -> str:
-    """A sentence on the rows in doubt at half and twice the inverse temperature; "" for trees without energies.
-
-    Or at the nearest factors that the draws can answer, with a remedy for the others.
-    """
+    """A sentence on the rows in doubt at half and twice the inverse temperature, as far as draws tell; "" without energies."""
     if energies_of(tree) is None:
         return ""
     table = temperature_sensitivity(tree)

@@ -1,7 +1,4 @@
-"""Point estimates of the partition among the draws, and credible balls around them.
-
-Every estimate is one of the draws, so it is as balanced as they are.
-"""
+"""Point estimates of the partition among the draws, so as balanced as they are, and credible balls around them."""
 
 from typing import Literal, NamedTuple
 
@@ -39,9 +36,8 @@ def dahl_partition(tree: "DataTree", *, max_draws: int | Literal["auto"] | None 
 
     Examples
     --------
-    >>> import numpy as np, bayesfair as bf
-    >>> draws = np.array([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]])
-    >>> tree = bf.posterior.tree_from_labels(draws, [[0.0], [0.1], [1.0], [1.1]])
+    >>> import bayesfair as bf
+    >>> tree = bf.posterior.tree_from_labels([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]], [[0], [1], [8], [9]])
     >>> bf.posterior.dahl_partition(tree).tolist()
     [0, 0, 1, 1]
     """
@@ -73,9 +69,8 @@ def reference_partition(tree: "DataTree") -> np.ndarray:
 
     Examples
     --------
-    >>> import numpy as np, bayesfair as bf
-    >>> draws = np.array([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]])
-    >>> tree = bf.posterior.tree_from_labels(draws, [[0.0], [0.1], [1.0], [1.1]])
+    >>> import bayesfair as bf
+    >>> tree = bf.posterior.tree_from_labels([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]], [[0], [1], [8], [9]])
     >>> bf.posterior.reference_partition(tree).tolist()
     [0, 0, 1, 1]
     """
@@ -118,9 +113,8 @@ def binder_partition(
 
     Examples
     --------
-    >>> import numpy as np, bayesfair as bf
-    >>> draws = np.array([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]])
-    >>> tree = bf.posterior.tree_from_labels(draws, [[0.0], [0.1], [1.0], [1.1]])
+    >>> import bayesfair as bf
+    >>> tree = bf.posterior.tree_from_labels([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]], [[0], [1], [8], [9]])
     >>> bf.posterior.binder_partition(tree).tolist()
     [0, 0, 1, 1]
     """
@@ -149,9 +143,8 @@ def vi_partition(tree: "DataTree", *, max_draws: int | Literal["auto"] | None = 
 
     Examples
     --------
-    >>> import numpy as np, bayesfair as bf
-    >>> draws = np.array([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]])
-    >>> tree = bf.posterior.tree_from_labels(draws, [[0.0], [0.1], [1.0], [1.1]])
+    >>> import bayesfair as bf
+    >>> tree = bf.posterior.tree_from_labels([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]], [[0], [1], [8], [9]])
     >>> bf.posterior.vi_partition(tree).tolist()
     [0, 0, 1, 1]
     """
@@ -179,9 +172,8 @@ def map_partition(tree: "DataTree") -> np.ndarray:
 
     Examples
     --------
-    >>> import numpy as np, bayesfair as bf
-    >>> draws = np.array([[0, 0, 1, 1], [0, 0, 0, 1]])
-    >>> tree = bf.posterior.tree_from_labels(draws, [[0.0], [0.1], [1.0], [1.1]], lp=[-1.0, -2.0])
+    >>> import bayesfair as bf
+    >>> tree = bf.posterior.tree_from_labels([[0, 0, 1, 1], [0, 0, 0, 1]], [[0.0], [0.1], [1.0], [1.1]], lp=[-1.0, -2.0])
     >>> bf.posterior.map_partition(tree).tolist()
     [0, 0, 1, 1]
     """
@@ -233,9 +225,8 @@ class CredibleBall(NamedTuple):
 
     Examples
     --------
-    >>> import numpy as np, bayesfair as bf
-    >>> draws = np.array([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]])
-    >>> tree = bf.posterior.tree_from_labels(draws, [[0.0], [0.1], [1.0], [1.1]])
+    >>> import bayesfair as bf
+    >>> tree = bf.posterior.tree_from_labels([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]], [[0], [1], [8], [9]])
     >>> bf.posterior.credible_ball(tree).horizontal.tolist()
     [[0, 0, 0, 1]]
     """
@@ -289,9 +280,8 @@ def credible_ball(
 
     Examples
     --------
-    >>> import numpy as np, bayesfair as bf
-    >>> draws = np.array([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]])
-    >>> tree = bf.posterior.tree_from_labels(draws, [[0.0], [0.1], [1.0], [1.1]])
+    >>> import bayesfair as bf
+    >>> tree = bf.posterior.tree_from_labels([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]], [[0], [1], [8], [9]])
     >>> bf.posterior.credible_ball(tree, level=0.5).radius
     0.0
     """

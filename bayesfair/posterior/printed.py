@@ -10,11 +10,7 @@ IN_UNITS = ["mean", "sd", "eti89_lb", "eti89_ub"]  # in the scalar's units; the 
 
 
 class SummaryTable(DataFrame):
-    """A DataFrame of `bayesfair.posterior.summary` with all digits; results of its methods are plain DataFrames.
-
-    In print, a scalar has two digits of its standard deviation, effective sample sizes are whole, and unknown values
-    are empty.
-    """
+    """A DataFrame of `bayesfair.posterior.summary` that prints significant digits only; its methods return plain DataFrames."""
 
     @property
     def _constructor(self):

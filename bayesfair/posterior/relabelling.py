@@ -37,9 +37,8 @@ def relabel(tree: "DataTree", reference: ArrayLike | None = None) -> "DataTree":
 
     Examples
     --------
-    >>> import numpy as np, bayesfair as bf
-    >>> draws = np.array([[0, 0, 1, 1], [1, 1, 0, 0]])
-    >>> tree = bf.posterior.tree_from_labels(draws, [[0.0], [0.1], [1.0], [1.1]])
+    >>> import bayesfair as bf
+    >>> tree = bf.posterior.tree_from_labels([[0, 0, 1, 1], [1, 1, 0, 0]], [[0.0], [0.1], [1.0], [1.1]])
     >>> bf.posterior.relabel(tree, [1, 1, 0, 0])["posterior"]["labels"].values[0].tolist()
     [[1, 1, 0, 0], [1, 1, 0, 0]]
     """
@@ -69,10 +68,7 @@ def about(tree: "DataTree", reference) -> "DataTree":
 
 
 def numbered_alike(tree: "DataTree") -> "DataTree":
-    """The tree itself if all draws have the cluster numbers of its reference partition, else `relabel(tree)`.
-
-    Every run numbers its clusters independently, so chains of several joined runs do not agree.
-    """
+    """The tree itself if all draws have its reference's cluster numbers, else `relabel(tree)`: joined runs do not agree."""
     labels, known = flat_labels(tree), variable(tree, "constant_data", "reference_labels")
     if known is None or "chain" in other_than_run(tree):
         return relabel(tree)
@@ -83,10 +79,7 @@ def numbered_alike(tree: "DataTree") -> "DataTree":
 
 
 def align(labels, reference, n_clusters):
-    """Permutations (draws, n_clusters): the number of each label of each draw in terms of `reference` (obs,).
-
-    They depend on the partitions alone: ties between assignments go by the order of the clusters' first appearance.
-    """
+    """Permutations (draws, n_clusters) of each draw's numbers to those of `reference`; ties by first appearance."""
     tables = tables_with(labels, reference, n_clusters, n_clusters)
     kind = np.promote_types(labels.dtype, np.min_scalar_type(-n_clusters))
     permutations = np.empty((len(labels), n_clusters), dtype=kind)
@@ -112,10 +105,7 @@ def with_numbers(posterior, permutations):
 
 
 def renumber(labels, permutations):
-    """Labels (chain, draw, obs), an array or a variable of a tree, renumbered: an xarray.Variable.
-
-    `permutations` (chains * draws, n_clusters). Labels on disk stay there and are renumbered when read.
-    """
+    """Labels (chain, draw, obs) with `permutations` (chains * draws, n_clusters), as an xarray.Variable; on disk, when read."""
     import xarray as xr
 
     dims = "chain", "draw", "obs"
@@ -127,10 +117,7 @@ def renumber(labels, permutations):
 
 
 def number_modes(modes, reference, n_clusters):
-    """A Dataset of modes, best first, with `labels` (mode, obs) renumbered for the best match.
-
-    The best mode is matched with `reference` (obs,), the others with the best mode.
-    """
+    """Modes, best first, with `labels` renumbered: the best as in `reference` (obs,), the others as in the best."""
     labels = modes["labels"].values.astype(np.min_scalar_type(-n_clusters))
     best = apply_permutations(align(labels[:1], reference, n_clusters), labels[:1])[0]
     return modes.assign(labels=(("mode", "obs"), apply_permutations(align(labels, best, n_clusters), labels)))

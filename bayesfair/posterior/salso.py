@@ -84,9 +84,8 @@ def salso_partition(
 
     Examples
     --------
-    >>> import numpy as np, bayesfair as bf
-    >>> draws = np.array([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]])
-    >>> tree = bf.posterior.tree_from_labels(draws, [[0.0], [0.1], [1.0], [1.1]])
+    >>> import bayesfair as bf
+    >>> tree = bf.posterior.tree_from_labels([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]], [[0], [1], [8], [9]])
     >>> bf.posterior.salso_partition(tree).tolist()
     [0, 0, 1, 1]
     """
@@ -142,10 +141,7 @@ def _as_draws(tree, groups):
 
 
 class _Search:
-    """A partition during its descent: its tables with all draws, and the effects of moves.
-
-    `tables` (K, T, L): members of cluster k that draw t has in its cluster l. `inner` (K,): mean_t sum_l f of them.
-    """
+    """A partition during its descent: `tables` (K, T, L) with all draws, `inner` (K,): mean_t sum_l f of them."""
 
     def __init__(self, draws, labels, n_clusters, loss, groups, constraint: _AsDraws | None):
         self.draws, self.labels, self.n_clusters = draws, labels.astype(np.intp), n_clusters
@@ -167,10 +163,7 @@ class _Search:
         return (self.f[self.counts.sum(1)] - 2 * self.inner).sum()
 
     def fair(self, counts=None):
-        """Do clusters with these counts (some, groups), except empty ones, keep the guarantee?
-
-        None: the partition's own counts.
-        """
+        """Do clusters with these counts (some, groups), by default the own ones, keep the guarantee if not empty?"""
         counts = self.counts if counts is None else counts
         return self.constraint is None or bool(self.constraint.satisfied(counts[counts.sum(1) > 0]).all())
 
@@ -204,10 +197,7 @@ class _Search:
         return margins
 
     def _alone(self, margins, k, to):
-        """Single rows, and swaps of two rows of one group, with a promise of gain.
-
-        The cheapest row of one cluster is paired with the cheapest of the other, and so on.
-        """
+        """Single rows, and swaps of two rows of a group, cheapest with cheapest, with a promise of gain."""
         out, back = self._cheapest(margins, k, to), self._cheapest(margins, to, k)
         for person in np.concatenate(out):
             if margins[person, to] < -TINY:

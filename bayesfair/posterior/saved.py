@@ -1,7 +1,4 @@
-"""The common part of the estimators' `save` and `load`.
-
-Settings as JSON, and the state from which a run continues, in the tree of the posterior.
-"""
+"""The common part of the estimators' `save` and `load`: settings as JSON, and the sampler's state in the tree."""
 
 import json
 from importlib import import_module
@@ -19,11 +16,7 @@ _NAMED_TUPLES = {"Dispersion": "bayesfair.gibbs", "Prior": "bayesfair.models"}
 
 
 def plain(value):
-    """`value` for JSON, in a form that `restored` reverses: tuples, also named ones, arrays and nested parts.
-
-    NumPy's scalars become Python's. Code and the state of a generator are not stored: a loss of the user's own and a
-    RandomState become None.
-    """
+    """`value` for JSON in a form that `restored` reverses; a loss of the user's own and a RandomState become None."""
     if isinstance(value, dict):
         if _TYPE not in value and all(isinstance(key, str) for key in value):
             return {key: plain(part) for key, part in value.items()}

@@ -26,10 +26,7 @@ def variable(tree: "DataTree", group: str, name: str) -> "DataArray | None":
 
 
 def scalars_of(tree):
-    """The scalars of known kind, (name, kind, DataArray (chain, draw)).
-
-    Those that our samplers declared, and `lp`, which means the same in trees from elsewhere.
-    """
+    """(name, kind, DataArray (chain, draw)) of the scalars that samplers declared, and of `lp` from elsewhere."""
     for group in ("sample_stats", "posterior"):
         present = tree[group].data_vars if group in getattr(tree, "children", {}) else {}
         for name, values in present.items():
@@ -40,12 +37,7 @@ def scalars_of(tree):
 
 @once
 def flat_labels(tree: "DataTree") -> LabelDraws:
-    """Labels of all draws, chain after chain: (chains * draws, obs), in the tree's own memory or on its disk.
-
-    Raises
-    ------
-    ValueError: no labels, other dimensions, none of one of them, or numbers that are not whole.
-    """
+    """Labels of all draws, chain after chain: (chains * draws, obs), in memory or on disk; a ValueError if there are none."""
     labels = variable(tree, "posterior", "labels")
     if labels is None or labels.dims != AXES:
         got = _outline(tree) if labels is None else f"`labels` {labels.dims}"
@@ -89,10 +81,7 @@ def check_whole(tree, argument, remedy):
 
 
 def other_than_run(tree: "DataTree") -> dict[str, str]:
-    """{dimension: in words} for chains, draws or rows that differ from the run's, or in their order.
-
-    {} also for a tree that does not record its run's.
-    """
+    """{dimension: in words} for chains, draws or rows that differ from the recorded run's, or in their order."""
     labels = variable(tree, "posterior", "labels")
     if labels is None or RUN_SIZES not in tree.attrs:
         return {}
@@ -127,6 +116,12 @@ def observed_features(tree: "DataTree") -> np.ndarray:
     if observed is None:
         raise ValueError(message("tree", "hold `X` in its group 'observed_data'", _outline(tree), "Pass X yourself."))
     return observed.values
+
+
+def weight_of(tree: "DataTree") -> np.ndarray | None:
+    """Weights (obs,) of the rows; None if all are 1."""
+    weight = variable(tree, "constant_data", "weight")
+    return None if weight is None else weight.values
 
 
 def group_names(tree: "DataTree") -> tuple[str, ...] | None:

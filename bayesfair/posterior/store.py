@@ -1,9 +1,8 @@
 """Draws on disk: a zarr group in ArviZ's layout that grows by whole chunks of draws and is readable at any time.
 
-The `zarr.json` of the root holds the metadata of all arrays (zarr calls them consolidated), with their sizes at the
-last commit. A commit appends draws, and writes the sampler's state to that of two groups that the last commit does not
-use. Then it replaces that one file. Whoever opens the group through its root sees whole draws and the state after them,
-whatever a killed process has left beside them. Every chunk ends in its CRC32C.
+A commit appends draws, and writes the sampler's state to that of two groups that the last commit does not use. Then it
+replaces the `zarr.json` of the root, which holds the metadata of all arrays with their sizes. So readers see whole draws
+and the state after them, whatever a killed process has left beside them.
 """
 
 import json
@@ -24,6 +23,18 @@ from bayesfair.posterior.labels import CHUNK, is_on_disk
 from bayesfair.posterior.saved import STATE
 from bayesfair.posterior.schema import KEPT, about_whole, variable
 from bayesfair.posterior.tree import add_derived
+from bayesfair.posterior.zarr_folder import (
+    CHECKSUM,
+    check_chunks,
+    delete_chunks,
+    lock_folder,
+    metadata_of,
+    read_root,
+    replace_json,
+    whole_chunks,
+    with_other_names,
+    write_root,
+)
 
 ROWS = 262_144  # rows in a chunk of labels or of the table
 SCALARS = 1024  # draws in a chunk of a scalar
@@ -39,8 +50,7 @@ DERIVED = {
     *(f"log_likelihood/{name}" for name in ("loss", "normalizer", "chain", "draw")),
     *(f"log_prior/{name}" for name in ("lambda", "chain", "draw")),
 }
-_CHECKSUM = "crc32c"  # an attribute of the root
-_OWN = "draws", "state", _CHECKSUM  # attributes of the root that a tree lacks
+_OWN = "draws", "state", CHECKSUM  # attributes of the root that a tree lacks
 
 
 class StoredRun:
@@ -65,12 +75,12 @@ class StoredRun:
                 root[f"{STATE}_{slot}/{name}"][...] = one
             nodes = {name: node for name, node in nodes.items() if name not in DERIVED}
             attributes = {**attributes, "draws": last, "state": slot}
-            _write_root(self.path, nodes, _unfinished(attributes, sweep, self.wanted))
+            write_root(self.path, nodes, _unfinished(attributes, sweep, self.wanted))
 
     def finish(self, about):
         """Number the clusters of all draws alike and add derived results. `about`: attributes of sample_stats.
 
-        The renumbered chunks have other names, so that all of them exist before the commit that shows them.
+        Renumbered chunks have other names, so that all of them exist before the commit that shows them.
         """
         tree = open_store(self.path)
         tree["sample_stats"].attrs.update(about)
@@ -79,12 +89,12 @@ class StoredRun:
         with self._writing() as (root, nodes, attributes):
             before = nodes[LABELS]
             nodes = _write_small(root, tree, nodes)
-            nodes[LABELS] = _with_other_names(before)
+            nodes[LABELS] = with_other_names(before)
             _fill(_array_of(root, nodes[LABELS]), tree["posterior"]["labels"])
-            _replace_json(self.path / LABELS / ROOT_OF_STORE, nodes[LABELS])
+            replace_json(self.path / LABELS / ROOT_OF_STORE, nodes[LABELS])
             own = {name: attributes[name] for name in ("draws", "state")}
-            _write_root(self.path, nodes, _plain(tree.attrs) | own)
-            _delete_chunks(self.path, before)
+            write_root(self.path, nodes, _plain(tree.attrs) | own)
+            delete_chunks(self.path / LABELS, before)
 
     def check_place(self):
         """Raise a FileNotFoundError if the folder is gone from its path: moved, deleted or replaced."""
@@ -103,16 +113,13 @@ class StoredRun:
 
     @contextmanager
     def _writing(self):
-        """(the group, {name: metadata of an array or a group}, attributes of the root) of the last commit, for the next one.
-
-        Raises an OSError with the remedy if the disk is full or fails.
-        """
+        """(the group, {name: metadata}, attributes of the root) at the last commit; disk errors have a remedy."""
         import zarr
 
         self.check_place()
-        nodes, attributes = _read_root(self.path)
+        nodes, attributes = read_root(self.path)
         try:
-            with _settings():
+            with whole_chunks():
                 yield zarr.open_group(self.path, mode="r+", zarr_format=3, use_consolidated=True), nodes, attributes
         except OSError as error:
             remedy = "Make room, then continue the run with load(path).resume()."
@@ -121,12 +128,7 @@ class StoredRun:
 
 
 def check_store(path, argument="store"):
-    """`path` as a place for a new run, where there is nothing yet.
-
-    Raises
-    ------
-    FileExistsError: there is something. ValueError, OSError: another ending than .zarr; as `check_destination`.
-    """
+    """`path` as a place for a new run: a FileExistsError if something is there, a ValueError for another ending."""
     path = Path(path)
     if path.suffix != ENDING:
         remedy = "A stored run is a folder, such as 'run.zarr'. save('run.nc') writes one file of a run in memory."
@@ -148,12 +150,7 @@ def is_stored(tree):
 
 
 def begin_run(path, tree, sweep, wanted) -> StoredRun:
-    """A new stored run that has the draws and the sampler's state of `tree`, of those `wanted` in each chain.
-
-    Raises
-    ------
-    FileExistsError: a `path` that was taken since `check_store`. OSError: a folder or disk that cannot be written to.
-    """
+    """A new stored run that has the draws and the sampler's state of `tree`, of those `wanted` in each chain."""
     tree, _ = with_plain_attributes(tree)
     attributes = {name: value for name, value in _plain(tree.attrs).items() if name not in about_whole(tree)}
     attributes["draws"] = tree["posterior"].sizes["draw"]
@@ -167,22 +164,17 @@ def write_store(path, tree):
 
 
 def continue_run(path, wanted=None) -> StoredRun:
-    """The stored run at `path`, to be appended to by this process alone, after its last commit; `wanted` as in `StoredRun`.
-
-    Raises
-    ------
-    ValueError: a damaged run. OSError: one that cannot be written to, or that another process is writing to.
-    """
+    """The stored run at `path`, to be appended to by this process alone, after its last commit; an OSError if it cannot be."""
     path = Path(path)
     if not os.access(path, os.W_OK | os.X_OK):
         remedy = "Copy it to a folder of your own."
         raise PermissionError(message("path", "be a run that you may write to", repr(os.fspath(path)), remedy))
-    lock = _lock(path)
+    lock = lock_folder(path)
     try:
-        nodes, _ = _read_root(path)
+        nodes, _ = read_root(path)
         for left in path.rglob("*.partial"):  # left by killed writes
             left.unlink()
-        _delete_chunks(path, _with_other_names(nodes[LABELS]))
+        delete_chunks(path / LABELS, with_other_names(nodes[LABELS]))
     except BaseException:
         os.close(lock)
         raise
@@ -190,21 +182,14 @@ def continue_run(path, wanted=None) -> StoredRun:
 
 
 def open_store(path):
-    """The tree of the stored run at `path` at its last commit: labels and fairlets stay on disk, the rest comes into memory.
-
-    One pass checks every chunk. A run that is not finished gets what is computed from the draws made so far.
-
-    Raises
-    ------
-    ValueError: a damaged run.
-    """
+    """The tree of the stored run at `path` at its last commit, every chunk checked: labels and fairlets stay on disk."""
     path = Path(path)
-    nodes, attributes = _read_root(path)
+    nodes, attributes = read_root(path)
     try:
-        _check_chunks(path, nodes)
+        check_chunks(path, nodes)
         groups = _groups(path, attributes)
     except Exception:
-        if _read_root(path)[1] != attributes:  # a writer made a commit meanwhile
+        if read_root(path)[1] != attributes:  # a writer made a commit meanwhile
             return open_store(path)
         raise
     from xarray import DataTree
@@ -222,7 +207,7 @@ def _groups(path, attributes):
     import xarray as xr
 
     groups, state = {}, f"/{STATE}_{attributes['state']}"
-    with _settings():
+    with whole_chunks():
         tree = xr.open_datatree(path, engine="zarr", consolidated=True, cache=False, mask_and_scale=False)
         for node in tree.subtree:
             data = node.to_dataset(inherit=False)
@@ -261,7 +246,7 @@ def _create(path, tree, attributes):
     """Make a store with these root attributes, beside `path` until it is whole; return the lock that is held on it."""
     import zarr
 
-    with _new_folder(path) as folder, _settings():
+    with _new_folder(path) as folder, whole_chunks():
         root = zarr.open_group(folder, mode="w", zarr_format=3)
         state = tree[STATE].to_dataset() if STATE in tree.children else None
         nodes = _write_small(root, tree, {})
@@ -271,9 +256,9 @@ def _create(path, tree, attributes):
             values = variable(tree, *place.split("/"))
             if values is not None:
                 _fill(_new_array(root, place, values), values)
-                nodes = {place: _metadata(folder, place), **nodes}
-        _write_root(folder, nodes, {**attributes, "state": 0})
-        lock = _lock(folder)
+                nodes = {place: metadata_of(folder, place), **nodes}
+        write_root(folder, nodes, {**attributes, "state": 0})
+        lock = lock_folder(folder)
     warn_of_leftovers(path)
     return lock
 
@@ -310,8 +295,8 @@ def _write_group(root, group, data, known):
     folder, nodes = Path(root.store.root), {}
     if group not in known:
         root.create_group(group, overwrite=True)  # one may be left of a commit that was cut off
-    nodes[group] = {**_metadata(folder, group), "attributes": _plain(data.attrs)}
-    _replace_json(folder / group / ROOT_OF_STORE, nodes[group])
+    nodes[group] = {**metadata_of(folder, group), "attributes": _plain(data.attrs)}
+    replace_json(folder / group / ROOT_OF_STORE, nodes[group])
     for name, values in data.variables.items():
         place = f"{group}/{name}"
         if place in known:
@@ -321,7 +306,7 @@ def _write_group(root, group, data, known):
         elif place not in LARGE:
             array = _new_array(root, place, values)
             array[...] = _text(values.values)
-            nodes[place] = _metadata(folder, place)
+            nodes[place] = metadata_of(folder, place)
     return nodes
 
 
@@ -363,123 +348,9 @@ def _fill(array, labels):
         array[part] = np.asarray(labels[part])
 
 
-def _with_other_names(node):
-    """Metadata of an array whose chunks are named c.0.0.0 instead of c/0/0/0, or the reverse."""
-    names = node["chunk_key_encoding"]
-    other = {"separator": "/" if names["configuration"]["separator"] == "." else "."}
-    return {**node, "chunk_key_encoding": {**names, "configuration": other}}
-
-
 def _array_of(root, node):
     """The labels in zarr's form by this metadata, not written yet."""
     from zarr import Array
     from zarr.core.array import AsyncArray
 
     return Array(AsyncArray(metadata=node, store_path=root.store_path / LABELS))
-
-
-def _delete_chunks(path, node):
-    """Delete the chunks of labels with names by this metadata."""
-    if node["chunk_key_encoding"]["configuration"]["separator"] == "/":
-        shutil.rmtree(path / LABELS / "c", ignore_errors=True)
-    else:
-        for chunk in (path / LABELS).glob("c.*"):
-            chunk.unlink()
-
-
-def _chunk_files(path, name, node):
-    """The files of an array's chunks."""
-    if node["node_type"] != "array":
-        return
-    between, sizes = node["chunk_key_encoding"]["configuration"]["separator"], node["chunk_grid"]["configuration"]
-    counts = [-(-length // size) for length, size in zip(node["shape"], sizes["chunk_shape"])]
-    for index in np.ndindex(*counts):
-        yield path / name / between.join(["c", *map(str, index)])
-
-
-def _check_chunks(path, nodes):
-    """Raise a ValueError if a chunk differs from what was written."""
-    for name, node in nodes.items():
-        for file in _chunk_files(path, name, node):
-            try:
-                whole = file.read_bytes()
-            except FileNotFoundError as error:
-                raise _damaged(path, f"{str(file.relative_to(path))!r} is missing") from error
-            if _crc(whole[:-4]).to_bytes(4, "little") != whole[-4:]:
-                raise _damaged(path, f"the checksum of {str(file.relative_to(path))!r} is wrong")
-
-
-def _crc(whole):
-    import google_crc32c
-
-    return google_crc32c.value(whole)
-
-
-def _read_root(path):
-    """({name: metadata}, attributes) of the last commit."""
-    try:
-        whole = json.loads((path / ROOT_OF_STORE).read_bytes())
-        checksum, nodes = whole["attributes"][_CHECKSUM], whole["consolidated_metadata"]["metadata"]
-    except (ValueError, KeyError, TypeError) as error:
-        other = "or was written by another program, whose trees write_tree imports"
-        raise _damaged(path, f"{ROOT_OF_STORE!r} has no checksum, {other}") from error
-    if checksum != _checksum(whole):
-        raise _damaged(path, f"the checksum of {ROOT_OF_STORE!r} is wrong")
-    return nodes, whole["attributes"]
-
-
-def _write_root(path, nodes, attributes):
-    """Make a commit."""
-    consolidated = {"kind": "inline", "must_understand": False, "metadata": nodes}
-    whole = {"zarr_format": 3, "node_type": "group", "attributes": attributes, "consolidated_metadata": consolidated}
-    whole["attributes"] = {**attributes, _CHECKSUM: _checksum(whole)}
-    _replace_json(path / ROOT_OF_STORE, whole)
-
-
-def _checksum(whole):
-    """Checksum of the root's metadata without the checksum itself."""
-    attributes = {name: value for name, value in whole["attributes"].items() if name != _CHECKSUM}
-    return _crc(json.dumps({**whole, "attributes": attributes}, sort_keys=True).encode())
-
-
-def _metadata(path, name):
-    return json.loads((path / name / ROOT_OF_STORE).read_bytes())
-
-
-def _replace_json(path, content):
-    """Replace a file, or make it: whole or not at all."""
-    temporary = path.with_name(f"{path.name}.partial")
-    with open(temporary, "w", encoding="utf-8") as file:
-        json.dump(content, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-
-
-def _settings():
-    """zarr's settings within the block: empty chunks are written too, so that a missing one is an error."""
-    import zarr
-
-    return zarr.config.set({"array.write_empty_chunks": True, "array.read_missing_chunks": False})
-
-
-def _lock(path):
-    """A descriptor of the folder that locks out other writers while it is open, if the system has locks."""
-    lock = os.open(path, os.O_RDONLY)
-    try:
-        import fcntl
-
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(lock)
-        remedy = "Wait for it; meanwhile read_tree(path) reads the draws so far."
-        got = f"{os.fspath(path)!r}, which another process is writing to"
-        raise BlockingIOError(message("path", "be a run that no process is working on", got, remedy)) from error
-    except (ImportError, OSError):  # a system, or a file system, without locks
-        pass
-    return lock
-
-
-def _damaged(path, why):
-    remedy = "Restore it from a copy, or fit again."
-    return ValueError(f"{os.fspath(path)!r} cannot be read as a saved posterior: it is damaged, {why}. {remedy}")

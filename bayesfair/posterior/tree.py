@@ -1,6 +1,14 @@
-"""The posterior as an xarray.DataTree by ArviZ's conventions, made from the draws of any sampler."""
+"""The posterior as an xarray.DataTree by ArviZ's conventions, made from the draws of any sampler.
+
+posterior: `labels` (chain, draw, obs) in the smallest integer type; `centers` (chain, draw, cluster, feature), means of rows,
+NaN for an empty cluster; scalars that draws declare as parameters; `fairlet` (chain, draw or kept_draw, obs), if kept.
+sample_stats: the other scalars, and `balance` if there are groups; attributes `kind` and `power` hold their declaration.
+observed_data: `X` (obs, feature). constant_data: `group`, `weight` and `reference_labels` (obs,), the partition that gives
+clusters their numbers, largest first. Root: `settings` (JSON, by `saved.plain`), `n_clusters` and the version.
+"""
 
 import json
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csc_array
@@ -11,54 +19,43 @@ from bayesfair._check import attempt, check_features, check_integer, check_same_
 from bayesfair._draws import Draws, FairletDraws, Statistic
 from bayesfair.fairness.groups import encode_groups
 from bayesfair.posterior.contingency import balance_of, company, count_labels
+from bayesfair.posterior.energies import add_log_groups, is_own
 from bayesfair.posterior.labels import LabelDraws
 from bayesfair.posterior.likeliest import likeliest, most_frequent
-from bayesfair.posterior.power_scaling import add_log_groups, is_own
 from bayesfair.posterior.relabelling import align, number_modes, order_by_size, with_numbers
 from bayesfair.posterior.saved import plain
-from bayesfair.posterior.schema import AXES, KEPT, about_whole, flat_labels, groups_of, scalars_of, variable
+from bayesfair.posterior.schema import AXES, KEPT, about_whole, flat_labels, groups_of, scalars_of, variable, weight_of
 
 _FEATURES = 4  # features whose centres are computed at a time
 _GROUP_OF_KIND = {"parameter": "posterior", "quantity": "sample_stats", "figure": "sample_stats"}
-_BALANCE = Statistic("quantity")  # added by the tree itself
 
 
-def build_tree(
-    draws: Draws,
-    X,
-    groups,
-    *,
-    settings,
-    feature_names=None,
-    obs_names=None,
-    n_clusters,
-    parameters=None,
-    log_likelihood=None,
-    point="likeliest",
-    modes=None,
-    weight=None,
-):
-    """An xarray.DataTree of `draws`, relabelled to a representative partition.
+class Beside(NamedTuple):
+    """What a tree has beside its draws, table and groups.
 
-    posterior: `labels` (chain, draw, obs) in the smallest integer type; `centers` (chain, draw, cluster, feature), the
-    means of the rows with each label (NaN for an empty cluster); the scalars that draws declare as parameters; and
-    `fairlet` (chain, draw, obs) if draws keep their fairlets, or (chain, kept_draw, obs) if some of them do.
-    sample_stats: the other scalars, and `balance` if there are groups. The attributes `kind` and `power` of each scalar
-    hold its declaration. observed_data: `X` (obs, feature), float64 or float32 as given. constant_data: `group` (obs)
-    and `reference_labels` (obs), the partition that gives clusters their numbers, largest first. Attributes of the
-    root: `settings` (JSON, by `saved.plain`), `n_clusters`, versions.
-
-    `parameters`: further posterior variables, {name: (dimensions after chain and draw, array)}; those whose first
-    dimension is "cluster" follow their cluster. `point`: the kind of `reference_labels`. "likeliest": `likeliest`, or
-    Dahl's draw if that has the smaller expected Binder loss; "dahl": Dahl's draw; "mode": every row's most frequent
-    label after relabelling to Dahl's draw, for labels that are independent given the parameters. None omits all derived
-    results, and draws keep their numbers until `add_derived` adds them. `modes`: an xarray.Dataset of modes found
-    before sampling, with `labels` (mode, obs), becomes a group; the clusters of the best mode are numbered as in the
-    reference partition and those of the others as in the best. `weight` (obs,): of the rows, for the means of clusters,
-    and a variable of constant_data; None if all are 1. `log_likelihood` (chain, draw, obs) gets its group, for
-    `az.loo`. `groups` is anything that `encode_groups` takes, or None.
+    `feature_names`, `obs_names`: by default positions. `weight` (obs,): of the rows, for the means of clusters; None if all
+    are 1. `parameters`: posterior variables {name: (dimensions after chain and draw, array)}; those whose first dimension is
+    "cluster" follow their cluster. `log_likelihood` (chain, draw, obs): for `az.loo`. `modes`: an xarray.Dataset of modes
+    found before sampling, best first, with `labels` (mode, obs), which are numbered as the reference partition.
     """
-    X = check_features(X, dtypes=(np.float64, np.float32))
+
+    feature_names: Any = None
+    obs_names: Any = None
+    weight: np.ndarray | None = None
+    parameters: dict | None = None
+    log_likelihood: np.ndarray | None = None
+    modes: Any = None
+
+
+def build_tree(draws: Draws, X, groups, *, settings, n_clusters, point="likeliest", **beside):
+    """An xarray.DataTree of `draws`, relabelled to a representative partition; `beside` has the fields of `Beside`.
+
+    `point` is the kind of that partition, `reference_labels`. "likeliest": `likeliest`, or Dahl's draw if that has the
+    smaller expected Binder loss; "dahl": Dahl's draw; "mode": every row's most frequent label after relabelling to Dahl's
+    draw, for labels that are independent given the parameters; None: no derived results until `add_derived` adds them.
+    `groups` is anything that `encode_groups` takes, or None.
+    """
+    beside, X = Beside(**beside), check_features(X, dtypes=(np.float64, np.float32))
     n_clusters = check_integer("n_clusters", n_clusters)
     labels = _check_labels(draws.labels, n_clusters)
     check_same_length("draws.labels", labels.shape[2], "X", len(X))
@@ -66,23 +63,23 @@ def build_tree(
     if groups is not None:
         check_same_length("groups", len(groups.code), "X", len(X))
     place = np.broadcast_to(np.zeros((), labels.dtype), labels.shape)  # of no size
-    parameters = {"labels": (("obs",), place), **(parameters or {})}
+    parameters = {"labels": (("obs",), place), **(beside.parameters or {})}
     observed = {"X": (("obs", "feature"), X)}
-    if log_likelihood is not None:
-        observed["x"] = (("obs",), log_likelihood)
-    names = {"obs": (obs_names, len(X)), "feature": (feature_names, X.shape[1])}
+    if beside.log_likelihood is not None:
+        observed["x"] = (("obs",), beside.log_likelihood)
+    names = {"obs": (beside.obs_names, len(X)), "feature": (beside.feature_names, X.shape[1])}
     coords = {dim: np.arange(n) if given is None else names_for_file(given) for dim, (given, n) in names.items()}
     coords["cluster"] = np.arange(n_clusters)
-    constant = {} if weight is None else {"weight": (("obs",), weight)}
+    constant = {} if beside.weight is None else {"weight": (("obs",), beside.weight)}
     constant |= {} if groups is None else {"group": (("obs",), groups.code)}
-    tree = _assembled(parameters, draws.scalars, draws.statistics, observed, constant, coords)
+    tree = _assembled(parameters, draws, observed, constant, coords)
     tree["posterior"] = tree["posterior"].to_dataset().assign(labels=(AXES, labels))
     if draws.fairlets is not None:
         tree["posterior"] = _with_fairlets(tree["posterior"].to_dataset(), draws.fairlets)
     about = {"settings": json.dumps(plain(settings)), "n_clusters": n_clusters, "bayesfair_version": __version__}
     tree.attrs.update(about | about_whole(tree))
-    if modes is not None:
-        tree["modes"] = modes
+    if beside.modes is not None:
+        tree["modes"] = beside.modes
     if groups is not None:
         attributes = [{"names": part.names, "code": part.code.tolist()} for part in groups.attributes]
         about = {"group_names": groups.names, **({"attributes": attributes} if attributes else {})}
@@ -91,11 +88,7 @@ def build_tree(
 
 
 def add_derived(tree, point="likeliest"):
-    """The tree itself, with results derived from its draws and rows added if missing.
-
-    Numbers of clusters and modes, `reference_labels`, `centers`, `balance`, and the logs of `power_scaling.add_log_groups`.
-    What cannot be computed is left out with a warning that names it; the draws are safe.
-    """
+    """The tree itself, with derived results added if missing; what cannot be computed is left out with a warning."""
     if "reference_labels" not in tree["constant_data"]:
         attempt("`reference_labels`", lambda: _number_clusters(tree, point))
         if "modes" in tree.children and "reference_labels" in tree["constant_data"]:
@@ -127,26 +120,23 @@ def _with_fairlets(posterior, fairlets: FairletDraws):
     return kept.assign_coords({KEPT: fairlets.number})
 
 
-def _assembled(parameters, scalars, statistics, observed, constant, coords):
+def _assembled(parameters, draws: Draws, observed, constant, coords):
     """The tree of variables {name: (dimensions after chain and draw, array)}, with the declarations of scalars."""
     import arviz_base
 
+    home = {name: _GROUP_OF_KIND[draws.statistics[name].kind] for name in draws.scalars}
     groups = {"posterior": {name: array for name, (_, array) in parameters.items()}, "sample_stats": {}}
-    for name, values in scalars.items():
-        groups[_GROUP_OF_KIND[statistics[name].kind]][name] = np.asarray(values)
-    dims = {**parameters, **observed, **constant}
+    for name, values in draws.scalars.items():
+        groups[home[name]][name] = np.asarray(values)
     groups["observed_data"] = {"X": observed["X"][1]}
     groups["constant_data"] = {name: array for name, (_, array) in constant.items()}
     if "x" in observed:
         groups["log_likelihood"] = {"x": observed["x"][1]}
-    tree = arviz_base.from_dict(
-        groups,
-        dims={name: list(axes) for name, (axes, _) in dims.items()},
-        coords=coords,
-        check_conventions=False,  # ArviZ's check does not know its own name `lp`
-    )
-    for name in scalars:
-        tree[_GROUP_OF_KIND[statistics[name].kind]][name].attrs.update(statistics[name]._asdict())
+    dims = {name: list(axes) for name, (axes, _) in {**parameters, **observed, **constant}.items()}
+    # ArviZ's check of conventions does not know its own name `lp`.
+    tree = arviz_base.from_dict(groups, dims=dims, coords=coords, check_conventions=False)
+    for name in draws.scalars:
+        tree[home[name]][name].attrs.update(draws.statistics[name]._asdict())
     return tree
 
 
@@ -194,8 +184,7 @@ def _number_modes(tree):
 def _add_centers(tree):
     """Add the means of the clusters of every draw after its labels."""
     posterior, n_clusters = tree["posterior"].to_dataset(), tree.attrs["n_clusters"]
-    X, weight = tree["observed_data"]["X"], variable(tree, "constant_data", "weight")
-    weight = None if weight is None else weight.values
+    X, weight = tree["observed_data"]["X"], weight_of(tree)
     shape = *posterior["labels"].shape[:2], n_clusters, X.sizes["feature"]
     centers = _centers(flat_labels(tree), X.values, n_clusters, weight).reshape(shape)
     added = {"centers": (("chain", "draw", "cluster", "feature"), centers)}
@@ -208,7 +197,9 @@ def _add_balance(tree):
     stats, labels = tree["sample_stats"].to_dataset(), tree["posterior"]["labels"]
     balance = balance_of(flat_labels(tree), groups_of(tree), tree.attrs["n_clusters"]).reshape(labels.shape[:2])
     coords = {dim: labels[dim] for dim in AXES[:2]}
-    tree["sample_stats"] = stats.assign_coords(coords).assign(balance=(AXES[:2], balance, _BALANCE._asdict()))
+    tree["sample_stats"] = stats.assign_coords(coords).assign(
+        balance=(AXES[:2], balance, Statistic("quantity")._asdict())
+    )
 
 
 def _centers(flat, X, n_clusters, weight):

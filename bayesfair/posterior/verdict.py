@@ -29,10 +29,7 @@ class Verdict(NamedTuple):
 
 
 def warn_of_disagreement(tree, remedy=""):
-    """Warn (ConvergenceWarning) if the chains do not agree, or if one chain or a handful of draws cannot tell.
-
-    `remedy` is the method's own, beyond the verdict's advice.
-    """
+    """Warn if chains disagree, or one chain or few draws cannot tell; `remedy` is the method's own."""
     from sklearn.exceptions import ConvergenceWarning
 
     verdict = _of_chains(tree)  # a fit has already warned of its fairlets

@@ -65,7 +65,8 @@ def _of_chance(found):
     if beyond.empty:
         return Note("plain", "Could it be chance?", f"Yes: {said} So they do here.")
     least = beyond.loc[beyond["p_value"].idxmin()]
-    odds = f"p {_p_value(least['p_value'])}, with the number of counts accounted for"
+    p_value = "below 0.0001" if least["p_value"] < 1e-4 else f"= {least['p_value']:.2g}"
+    odds = f"p {p_value}, with the number of counts accounted for"
     text = f"Hardly: {said} Here {len(beyond):,} of the {len(table):,} counts do not. The least likely is that of "
     return Note(
         "caution", "Could it be chance?", f"{text}{_group(least, table)} in cluster {least['cluster']} ({odds})."
@@ -121,7 +122,3 @@ def _of_posterior(memberships):
 def _rows(number):
     """A number of rows; less than one is rounded down, so that it is not shown as one."""
     return f"{floor(number * 100) / 100:.2f} of a row" if number < 1 else f"{number:,.1f} rows"
-
-
-def _p_value(value):
-    return "below 0.0001" if value < 1e-4 else f"= {value:.2g}"

@@ -19,6 +19,7 @@ def write_page_of(audit, path, title, provenance):
     """Write the page of an `Audit` and return its path. `provenance`: {term: text}."""
     every = audit.clusters.loc["overall"]
     heading = title or f"Audit of {counted(len(audit.clusters) - 1, 'cluster')} of {every['size']:,.0f} rows"
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     moves = None if audit.moves is None else _rows(audit.moves.head(SHOWN_ROWS))
     return write_page(
         page_place(path),
@@ -33,13 +34,8 @@ def write_page_of(audit, path, title, provenance):
         distances=None if audit.distances is None else as_table(audit.distances),
         likely_by_group=None if audit.memberships is None else _by_group(audit.memberships),
         least_likely=None if audit.memberships is None else _least_likely(audit.memberships),
-        provenance=[*provenance.items(), *_made_by()],
+        provenance=[*provenance.items(), ("Page made", now), ("Page made with bayesfair", __version__), *versions()],
     )
-
-
-def _made_by():
-    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return [("Page made", now), ("Page made with bayesfair", __version__), *versions()]
 
 
 def _counts(attribute, table):

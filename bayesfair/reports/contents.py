@@ -19,7 +19,7 @@ from bayesfair.posterior.partitions import reference_partition
 from bayesfair.posterior.partners import fairlet_summary, holds_fairlets
 from bayesfair.posterior.relabelling import numbered_alike
 from bayesfair.posterior.saved import settings_of
-from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of, variable
+from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of, variable, weight_of
 from bayesfair.posterior.view import View
 
 SHOWN_ROWS, SHOWN_FEATURES, SHOWN_GROUPS = 15, 12, 12
@@ -42,11 +42,7 @@ class Line(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """A posterior as the page reads it: `tree` is a view of it, with draws numbered like the point estimate.
-
-    `groups` is None if the tree has none or one; `X` (obs, feature) may be None. `lines`: the features' means or
-    shares.
-    """
+    """A posterior as the page reads it: `tree` is a view, draws numbered like its point estimate. `groups`, `X` may be None."""
 
     tree: View
     groups: Groups | None
@@ -71,8 +67,7 @@ class Contents(NamedTuple):
     @property
     def weight(self):
         """Weights (obs,) of the rows; None if all are 1."""
-        weight = variable(self.tree, "constant_data", "weight")
-        return None if weight is None else weight.values
+        return weight_of(self.tree)
 
     @property
     def is_open(self):
@@ -119,10 +114,7 @@ def cluster_table(contents):
 
 
 def centre_table(contents):
-    """Head and rows: clusters' means and shares of levels that separate them most, with intervals, the most telling first.
-
-    None without features.
-    """
+    """Head and rows: clusters' means and shares of levels, with intervals, the most telling first; None without features."""
     centers = variable(contents.tree, "posterior", "centers")
     if centers is None or not contents.features or centers.sizes.get("feature") != len(contents.features):
         return None
@@ -229,10 +221,7 @@ def means_of(contents, centers, line):
 
 
 def intervals(values):
-    """Texts of the mean and 89% interval of each column of `values` (draws, columns), with equal decimals.
-
-    Empty clusters do not count.
-    """
+    """Texts of the mean and 89% interval of each column of `values` (draws, columns), alike; empty clusters do not count."""
     known = [column[np.isfinite(column)] for column in values.T]
     figures = [(float(part.mean()), *np.quantile(part, _INTERVAL).tolist()) if part.size else None for part in known]
     widths = [three[2] - three[1] for three in figures if three is not None and three[2] > three[1]]

@@ -16,10 +16,7 @@ STARTS = 5
 
 
 def doubt_by_group(contents):
-    """Head and rows: the number of rows of every group in doubt, and the share that a draw has elsewhere, with intervals.
-
-    None without groups.
-    """
+    """Head and rows: rows of every group in doubt, and the share that a draw has elsewhere; None without groups."""
     groups = contents.groups
     if groups is None:
         return None

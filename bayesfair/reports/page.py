@@ -55,12 +55,10 @@ def report(
 ) -> Path:
     """Write one self-contained HTML page about a posterior.
 
-    The page begins with fairness: the balance of every draw, a table of the clusters with 89% intervals, what they cost beside
-    k-means without fairness, and individual distances. Then it shows what the clusters are, which rows are uncertain, by group
-    too, which are together, and which are matched (if draws keep their fairlets). Then whether the chains agree and what to do
-    if they do not, where the figures come from, settings and versions. Pictures are inside the file. Nothing in it runs or is
-    fetched. What a tree lacks is left out. A run of the shell knows its file, with SHA-256, and its command. In Python set
-    `est.provenance = {"File": "people.csv"}` before the fit to say such things in your own words.
+    It has the balance of every draw, the clusters with 89% intervals, what fairness costs, what the clusters are, which rows
+    are uncertain, together or matched, whether the chains agree and what to do if not, the source, settings and versions. What
+    a tree lacks is left out. Pictures are inside the file; nothing in it runs or is fetched. To name your source in Python, set
+    `est.provenance = {"File": "people.csv"}` before the fit; a run of the shell names its file and command itself.
 
     Parameters
     ----------
@@ -176,15 +174,17 @@ _OVER_DRAWS = {
 
 
 def _feature_names(contents):
-    names, total = contents.features[:SHOWN_FEATURES], len(contents.features)
-    more = f" and {total - len(names):,} more" if total > len(names) else ""
-    return f"{total:,}: {', '.join(names)}{more}" if total else "not in this file"
+    return _first(contents.features, SHOWN_FEATURES) if contents.features else "not in this file"
 
 
 def _group_sizes(groups):
-    shown = [f"{name} ({size:,})" for name, size in zip(groups.names, groups.sizes.tolist())][:SHOWN_GROUPS]
-    more = f" and {len(groups.names) - len(shown):,} more" if len(groups.names) > len(shown) else ""
-    return f"{len(groups.names):,}: {', '.join(shown)}{more}"
+    return _first([f"{name} ({size:,})" for name, size in zip(groups.names, groups.sizes.tolist())], SHOWN_GROUPS)
+
+
+def _first(names, most):
+    """How many names there are, and the first of them."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{len(names):,}: {', '.join(names[:most])}{more}"
 
 
 _POINT_ESTIMATES = {

@@ -3,6 +3,7 @@
 import io
 import warnings
 from base64 import b64encode
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from bayesfair.posterior.mode_tables import modes_of
 from bayesfair.posterior.partners import holds_fairlets
 from bayesfair.posterior.verdict import worst_first
 from bayesfair.reports.contents import SHOWN_FEATURES
+from bayesfair.reports.templates import counted
 
 WIDTH, DPI = 6.4, 150  # inches; narrower than in a notebook, so that letters stay legible on a phone
 LONGEST_NAME = 24
@@ -49,15 +51,14 @@ def draw_uncertainty(contents) -> Picture | None:
     if groups > TOLD:
         remarks = f" Marker: the two largest of {groups:,} groups, and all others."
     entries = contents.n_clusters + min(groups, TOLD) + 7
-    legend = contents.n_clusters <= MOST_CLUSTERS
-    height = max(0.62 * WIDTH, 0.17 * entries) if legend else 0.62 * WIDTH
-    png, missing = _render(contents, lambda ax: _without_legend(uncertainty(contents.tree, ax=ax), legend), height)
+    height = max(0.62 * WIDTH, 0.17 * entries) if contents.n_clusters <= MOST_CLUSTERS else 0.62 * WIDTH
     counts = ", ".join(f"{percent(np.mean(contents.doubt > level))} above {level}" for level in (0.1, 0.25, 0.5))
     alt = (
         f"Scatter plot of {len(contents.cluster):,} rows in {contents.n_clusters} clusters, larger marks for rows of "
         f"higher misclassification probability: {counts}."
     )
-    return Picture(png, alt, f"Colour: cluster. Size: probability of being misclassified.{remarks}{missing}")
+    caption = f"Colour: cluster. Size: probability of being misclassified.{remarks}"
+    return _picture(contents, _of_clusters(uncertainty, contents), height, alt, caption)
 
 
 def draw_traits(contents) -> Picture | None:
@@ -65,30 +66,26 @@ def draw_traits(contents) -> Picture | None:
     if contents.X is None:
         return None
     lines = min(len(contents.lines), SHOWN_FEATURES) + (0 if contents.groups is None else len(contents.groups.names))
-    png, missing = _render(
-        contents, lambda ax: profile(contents.tree, max_lines=SHOWN_FEATURES, ax=ax), height_of_profile(lines)
-    )
     alt = "Table of the mean of every feature and the share of every group, by cluster and of all rows."
-    return Picture(png, alt, f"Colour: standard deviations above or below the mean of all rows.{missing}")
+    caption = "Colour: standard deviations above or below the mean of all rows."
+    draw = partial(profile, contents.tree, max_lines=SHOWN_FEATURES)
+    return _picture(contents, lambda figure: draw(ax=figure.subplots()), height_of_profile(lines), alt, caption)
 
 
 def draw_profile(contents) -> Picture:
     """Misclassification probabilities, the most uncertain row first."""
-    legend = contents.n_clusters <= MOST_CLUSTERS
-    tree = contents.tree
-    png, missing = _render(contents, lambda ax: _without_legend(uncertainty_profile(tree, ax), legend), 0.45 * WIDTH)
     alt = (
         f"Misclassification probabilities in descending order, of all rows and by cluster, from {contents.doubt.max():.2f} to "
         f"{contents.doubt.min():.2f}; half of the rows are below {np.median(contents.doubt):.2f}."
     )
-    return Picture(png, alt, f"All rows, and those of each cluster, in order of uncertainty.{missing}")
+    caption = "All rows, and those of each cluster, in order of uncertainty."
+    return _picture(contents, _of_clusters(uncertainty_profile, contents), 0.45 * WIDTH, alt, caption)
 
 
 def draw_co_clustering(contents) -> Picture:
     """Co-clustering probabilities; a random sample of the rows if there are many."""
-    total, tree = len(contents.cluster), contents.tree
-    remarks = f" A random sample of {SAMPLE:,} of the {total:,} rows." if total > SAMPLE else ""
-    png, missing = _render(contents, lambda ax: co_clustering(tree, sample=min(total, SAMPLE), ax=ax), 0.8 * WIDTH)
+    total = len(contents.cluster)
+    draw = partial(co_clustering, contents.tree, sample=min(total, SAMPLE))
     alt = (
         f"Heat map of the probability that two rows share a cluster, in the order of the {contents.n_clusters} clusters; "
         "dark squares on the diagonal are clusters that stay together."
@@ -97,17 +94,17 @@ def draw_co_clustering(contents) -> Picture:
         "Rows in the order of their clusters, the surest first. A dark square is a cluster that stays together; colour "
         "off the diagonal shows which clusters exchange members."
     )
-    return Picture(png, alt, f"{caption}{remarks}{missing}")
+    caption += f" A random sample of {SAMPLE:,} of the {total:,} rows." if total > SAMPLE else ""
+    return _picture(contents, lambda figure: draw(ax=figure.subplots()), 0.8 * WIDTH, alt, caption)
 
 
 def draw_fairlets(contents) -> Picture | None:
     """Who is matched with whom; None without features, or if draws keep no fairlets."""
     if contents.X is None or not holds_fairlets(contents.tree):
         return None
-    png, missing = _render(contents, lambda ax: fairlets(contents.tree, ax=ax), 0.62 * WIDTH)
     alt = f"Scatter plot of {len(contents.cluster):,} rows; lines join those that are matched in at least 10% of the draws."
     caption = "Colour and marker: group. A line is as strong as the share of draws in which its ends share a fairlet."
-    return Picture(png, alt, f"{caption}{missing}")
+    return _picture(contents, lambda figure: fairlets(contents.tree, ax=figure.subplots()), 0.62 * WIDTH, alt, caption)
 
 
 def draw_modes(contents) -> Picture | None:
@@ -115,16 +112,10 @@ def draw_modes(contents) -> Picture | None:
     num_modes = modes_of(contents.tree).sizes["mode"]
     if contents.X is None or num_modes == 1:
         return None
-
-    def draw(ax):
-        figure = ax.figure
-        figure.clear()
-        modes(contents.tree, figure=figure)
-
-    png, missing = _render(contents, draw, WIDTH * height_of_modes(num_modes))
     alt = f"Log masses of {num_modes} modes against their loss, and scatter plots of up to six of their clusterings."
     caption = "Below: clusters in the same colours; large marks are rows in another cluster than in the best mode."
-    return Picture(png, alt, f"{caption}{missing}")
+    height = WIDTH * height_of_modes(num_modes)
+    return _picture(contents, lambda figure: modes(contents.tree, figure=figure), height, alt, caption)
 
 
 def draw_trace(contents) -> Picture | None:
@@ -132,26 +123,36 @@ def draw_trace(contents) -> Picture | None:
     names = worst_first(scalar_table(contents.tree)).index[:TRACES].tolist()
     if not names:
         return None
-    size = {"width_ratios": [2, 1]}
-    rows = len(names)
 
-    def draw(ax):
-        figure = ax.figure
-        figure.clear()
-        axes = trace(contents.tree, var_names=names, axes=figure.subplots(rows, 2, squeeze=False, gridspec_kw=size))
-        for right in axes[:, 1]:
+    def draw(figure):
+        axes = figure.subplots(len(names), 2, squeeze=False, gridspec_kw={"width_ratios": [2, 1]})
+        for right in trace(contents.tree, var_names=names, axes=axes)[:, 1]:
             right.locator_params(axis="x", nbins=3)  # long numbers would overlap
 
-    png, missing = _render(contents, draw, 1.15 * rows + 0.6)
     sizes = contents.tree["posterior"].sizes
-    chains = f"{sizes['chain']:,} chain{'s' * (sizes['chain'] > 1)}"
-    alt = f"Traces of {chains} over {sizes['draw']:,} draws, and their histograms."
+    alt = f"Traces of {counted(sizes['chain'], 'chain')} over {sizes['draw']:,} draws, and their histograms."
     caption = "Chains that agree lie on top of each other. Shown: the scalars on which they agree least."
-    return Picture(png, alt, f"{caption}{missing}")
+    return _picture(contents, draw, 1.15 * len(names) + 0.6, alt, caption)
+
+
+def _of_clusters(plot, contents):
+    """What draws a plot of the tree on a figure, without its legend if there are too many clusters."""
+
+    def draw(figure):
+        ax = plot(contents.tree, ax=figure.subplots())
+        if contents.n_clusters > MOST_CLUSTERS:
+            ax.get_legend().remove()
+
+    return draw
+
+
+def _picture(contents, draw, height, alt, caption):
+    png, missing = _render(contents, draw, height)
+    return Picture(png, alt, caption + missing)
 
 
 def _render(contents, draw, height):
-    """The PNG bytes of `draw` applied to axes, and a remark if the font lacks letters of the names."""
+    """The PNG bytes of `draw` applied to a figure, and a remark if the font lacks letters of the names."""
     from matplotlib import style
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -161,7 +162,7 @@ def _render(contents, draw, height):
         warnings.simplefilter("always")
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
         FigureCanvasAgg(figure)
-        draw(figure.subplots())
+        draw(figure)
         _shorten(figure, contents)
         figure.savefig(file, format="png", dpi=DPI)
         figure.clear()  # now: a million points would stay until the garbage collection
@@ -171,11 +172,6 @@ def _render(contents, draw, height):
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     boxes = " A box stands for a letter that the picture's font lacks; the tables have the names in full."
     return file.getvalue(), boxes if glyphs else ""
-
-
-def _without_legend(ax, keep):
-    if not keep:
-        ax.get_legend().remove()
 
 
 def _shorten(figure, contents):
@@ -190,11 +186,7 @@ def _shorten(figure, contents):
 
 
 def _cut(names):
-    """Names of at most `LONGEST_NAME` letters.
-
-    Of a long name its beginning; if that is not unique, its beginning and end, or its position, from 1, and its
-    beginning.
-    """
+    """Names of at most `LONGEST_NAME` letters: their beginning; if not unique, also the end, or else the position before it."""
     for tail in (0, LONGEST_NAME // 2):
         short = [_without_middle(name, tail) for name in names]
         if len(set(short)) == len(set(names)):

@@ -37,10 +37,7 @@ def _environment():
 
 
 def side_by_side(table, columns):
-    """A table as several with at most `columns` columns beside the first: pairs of a head and of rows (name, the other cells).
-
-    The cells of the first column name the rows. The tables are as wide as possible; a table without columns stays one.
-    """
+    """A table as several of at most `columns` columns beside the first: pairs of a head and rows (name, the other cells)."""
     head, rows = table
     total = max(len(head) - 1, 1)
     width = ceil(total / ceil(total / columns))  # splits 7 columns into 4 and 3 where 6 fit, not 6 and 1

@@ -47,10 +47,7 @@ def _traits_of(table, cluster):
 
 
 def trait_table(contents):
-    """Head and rows: means and shares of the point estimate's clusters; None without features.
-
-    The most telling features come first, the shares of the largest groups last.
-    """
+    """Head and rows: means and shares of the clusters, the most telling first, large groups last; None without features."""
     if not contents.features:
         return None
     table = tree_profile(contents.tree)

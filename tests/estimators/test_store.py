@@ -20,6 +20,7 @@ from bayesfair.posterior import store as stores
 from bayesfair.posterior.saved import arrays_of
 from bayesfair.posterior.store import is_stored
 from bayesfair.posterior.tree import draws_of
+from bayesfair.posterior.zarr_folder import read_root
 
 SHORT = {"num_chains": 2, "num_warmup": 5, "num_draws": 40, "num_starts": 0, "random_state": 0, "progress_bar": False}
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few draws
@@ -121,7 +122,7 @@ def test_what_is_there_at_any_moment_lacks_no_finished_chunk_and_no_bit(data, wh
 
         def then(*arguments):
             if (store / "zarr.json").exists() and calls[step] % every == 0:
-                copies.append((step, stores._read_root(store)[1]["draws"], tmp_path / f"{len(copies)}.zarr"))
+                copies.append((step, read_root(store)[1]["draws"], tmp_path / f"{len(copies)}.zarr"))
                 shutil.copytree(store, copies[-1][-1])
             calls[step] += 1
             return real(*arguments)
@@ -129,14 +130,14 @@ def test_what_is_there_at_any_moment_lacks_no_finished_chunk_and_no_bit(data, wh
         patched.setattr(stores, step, then)
 
     with monkeypatch.context() as patched:
-        for step, every in {"_extend": 60, "_write_root": 8, "_fill": 1, "_delete_chunks": 1}.items():
+        for step, every in {"_extend": 60, "write_root": 8, "_fill": 1, "delete_chunks": 1}.items():
             copied_before(step, every)
         fit(data, store)
     assert len({done for _, done, _ in copies}) > 3
-    assert Counter(step for step, *_ in copies) >= Counter(_extend=3, _write_root=2, _fill=1, _delete_chunks=1)
+    assert Counter(step for step, *_ in copies) >= Counter(_extend=3, write_root=2, _fill=1, delete_chunks=1)
     for step, done, copy in copies:
         tree, first = read_tree(copy), whole.isel(draw=slice(done))
-        if step == "_delete_chunks":
+        if step == "delete_chunks":
             same_tree(tree, whole)
             continue
         assert (tree.attrs["unfinished"], tree["posterior"].sizes["draw"]) == (f"{done} of 40 draws per chain", done)

@@ -8,6 +8,7 @@ import pytest
 import xarray as xr
 from draws import draws_of
 
+from bayesfair import _arrays
 from bayesfair.fairness import Groups
 from bayesfair.posterior import labels as blocks
 from bayesfair.posterior import memory, misclassification_probability, read_tree, summary
@@ -85,14 +86,15 @@ def test_a_run_on_disk_is_the_tree_in_memory(tmp_path, about, n_clusters):
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_draws(tmp_path, monkeypatch):
-    """300 bytes of labels a row, and 16 of features: finished, read and summarised in less than 200 a row each."""
+    """150 bytes of labels a row, and 16 of features: finished, read and summarised in less than 120 a row each."""
+    monkeypatch.setattr(_arrays, "BLOCK", 1_000)
     monkeypatch.setattr(blocks, "BLOCK", 2_000)
     monkeypatch.setattr(stores, "ROWS", 800)
     _, few, many = [peak_of_a_run(tmp_path / f"{rows}.zarr", rows) for rows in (100, 2_000, 8_000)]  # first: imports
-    assert (many - few) / 6_000 < 200, (few, many)
+    assert (many - few) / 6_000 < 120, (few, many)
 
 
-def peak_of_a_run(path, rows, num_draws=300):
+def peak_of_a_run(path, rows, num_draws=150):
     rng = np.random.default_rng(0)
     distinct = rng.integers(2, size=(1, num_draws, 100)).astype(np.int8)  # histories
     draws = draws_of(np.tile(distinct, (1, 1, rows // 100)), lp=rng.normal(size=(1, num_draws)))

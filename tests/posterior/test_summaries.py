@@ -23,7 +23,6 @@ from bayesfair.posterior import (
     summary,
     vi_partition,
 )
-from bayesfair.posterior.co_clustering_probability import co_clustering_columns
 from bayesfair.posterior.contingency import count_labels
 from bayesfair.posterior.tree import build_tree, most_frequent
 
@@ -63,7 +62,6 @@ def eta(labels):
 def test_co_clustering_is_the_share_of_draws(tree, eta, rows, monkeypatch):
     monkeypatch.setattr(contingency, "_BLOCK_ROWS", rows)
     np.testing.assert_allclose(co_clustering(tree), eta, atol=1e-6)
-    np.testing.assert_allclose(co_clustering_columns(tree, [4, 0]), eta[:, [4, 0]])
     np.testing.assert_allclose(co_clustering(tree, indices=[5, 2]), eta[np.ix_([5, 2], [5, 2])], atol=1e-6)
     with pytest.raises(ValueError, match="only up to `max_obs` rows"):
         co_clustering(tree, max_obs=8)

@@ -12,9 +12,8 @@ from scipy import stats
 import bayesfair as bf
 from bayesfair.gibbs import Dispersion
 from bayesfair.posterior import other_temperatures, temperature_sensitivity
-from bayesfair.posterior.energies import energies_of
+from bayesfair.posterior.energies import add_log_groups, energies_of
 from bayesfair.posterior.in_short import brief
-from bayesfair.posterior.power_scaling import add_log_groups
 from bayesfair.posterior.tree import build_tree
 
 DRAWS = 4_000
