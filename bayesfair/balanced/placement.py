@@ -20,8 +20,8 @@ def balanced_placement(cost, code, constraint: BalanceConstraint):
     """Labels (N,) whose clusters are balanced, of nearly the least sum of cost[i, label_i]; `cost` (N, K), `code` groups (N,).
 
     Up to SMALL places in all it is an integer programme for HiGHS (`scipy.optimize.milp`), whose answer is within 0.1% of the
-    best. Beyond, where whole people are a small part of a cluster, the programme with soft labels is solved by its duals, as
-    in `annealing`, at a falling temperature; its counts of every group in every cluster are rounded to whole people
+    best. Beyond, where single rows are a small part of a cluster, the programme with soft labels is solved by its duals, as
+    in `annealing`, at a falling temperature; its counts of every group in every cluster are rounded to whole rows
     (`nearest_counts`), and the labels are the cheapest of those with these counts. A cluster may stay empty.
     """
     if cost.size <= SMALL:

@@ -117,9 +117,10 @@ class VariationalFairClustering(Engine):
 
     Notes
     -----
-    The result is the run of least objective. "ncut" starts from k-means on the eigenvectors of the affinity, ten times on
-    many of them and ten times on few. With more than 131,072 rows the starts run on 32,768 of them and the best goes on
-    with all; this does not hold for "ncut".
+    The result is the run of least objective among those whose hard clusters all hold every group; without any such run,
+    that of least objective. So a small `fairness_weight` can give dear clusters that are fair. "ncut" starts from k-means
+    on the eigenvectors of the affinity, ten times on many of them and ten times on few. With more than 131,072 rows the
+    starts run on 32,768 of them and the best goes on with all; this does not hold for "ncut".
 
     References
     ----------

@@ -229,7 +229,7 @@ def nearest_counts(constraint: BalanceConstraint, sizes, wanted: Float[ndarray, 
     """Counts (K, J) in S near those `wanted`; `sizes` (J,): everybody is somewhere. An error if S is empty.
 
     Integer programmes, solved by HiGHS through `scipy.optimize.milp`: the nearest (in the sum of differences) of those that
-    round each count up or down; where there are none, the nearest within `widest` persons; where there are none, of all.
+    round each count up or down; where there are none, the nearest within `widest` rows; where there are none, of all.
     """
     n_clusters, remedy = len(wanted), "Ask for at most as many clusters as rows."
     check_integer("n_clusters", n_clusters, maximum=int(np.sum(sizes)), remedy=remedy)
