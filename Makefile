@@ -29,8 +29,10 @@ test: $(VENV)/.installed-test
 test-all: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n 2 --dist worksteal --durations 10
 
+# Code, its format, and numpydoc's validation of every public docstring.
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	$(BIN)/python -m pytest -q tests/docs/test_docstrings.py
 
 # The site, in docs/_build/html: examples in docstrings, pages with warnings as errors, links. FAST=1: small notebooks.
 docs: $(VENV)/.installed-docs
