@@ -65,12 +65,12 @@ def fit(problem, parameters, key):
     ).parameters
 
 
-def score(seed, test, n_components=25, floor=1e-3):
+def score(seed, test, prior, n_components=25, floor=1e-3):
     """Mean log-density of the rows `test` under a fit to the grid."""
     X = bf.datasets.make_gmm_grid(seed=seed).features.to_numpy()
     middle = X.mean(0)
     rows, _ = in_blocks(X, middle)
-    problem = SeenRows(rows, *(jnp.float32(part) for part in (1 / n_components, floor)), jnp.float32((1, 0, 0)))
+    problem = SeenRows(rows, *(jnp.float32(part) for part in (prior, floor)), jnp.float32((1, 0, 0)))
     start = jax.tree.map(lambda part: part[0], start_states(seed, 1, n_components, middle))
     fitted = fit(problem, start.parameters, start.key)
     rows, _ = in_blocks(np.asarray(test, float), middle)
