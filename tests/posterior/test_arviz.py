@@ -31,11 +31,11 @@ NAMES = {"run": ["lambda_c", "centers"], "mixture": ["weights", "means"]}
 
 
 @pytest.mark.slow
-def test_parameters_and_scalars_are_drawn(mixture):
-    tree = mixture.posterior_
+def test_parameters_and_scalars_are_drawn(mixture, run):
+    scalars = xr.DataTree.from_dict({"posterior": bf.posterior.diagnostic_vars(run.posterior_)})
     for function in PLOTS:
-        getattr(az, function)(tree, var_names=NAMES["mixture"])
-        getattr(az, function)(xr.DataTree.from_dict({"posterior": bf.posterior.diagnostic_vars(tree)}))
+        getattr(az, function)(mixture.posterior_, var_names=NAMES["mixture"])
+        getattr(az, function)(scalars)
         plt.close("all")
 
 
