@@ -202,7 +202,8 @@ def random_start(problem: BalancedProblem, rng) -> Cooled:
 
 def uncooled(problem: BalancedProblem, centers, counts) -> Cooled:
     """A start at these centres and counts, without duals."""
-    return Cooled(centers, np.zeros((len(Multipliers.of(problem.constraint).A), len(centers))), counts, np.inf)
+    duals = np.zeros((len(Multipliers.of(problem.constraint).A), len(centers)))
+    return Cooled(centers, duals, counts.astype(float), np.inf)
 
 
 def centered(X, loss: Centroids):
