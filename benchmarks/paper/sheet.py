@@ -114,7 +114,9 @@ def shown(table):
     """One line per data set and method, one column per measure: the mean and standard deviation over seeds."""
     lines = {}
     for row in table.itertuples(index=False):
-        line = lines.setdefault((row.data, row.method), {"data": row.data, "method": row.method, "seeds": int(row.seeds)})
+        line = lines.setdefault(
+            (row.data, row.method), {"data": row.data, "method": row.method, "seeds": int(row.seeds)}
+        )
         known = [f"{name} {value:.4g}" for name, value in (("paper", row.paper), ("code", row.code)) if pd.notna(value)]
         spread = f" ± {row.sd:.3g}" if pd.notna(row.sd) else ""
         ours = f"{row.ours:.4g}{spread}" if pd.notna(row.ours) else "-"
