@@ -115,9 +115,9 @@ class BayesianFairMixture(PosteriorEstimator):
     --------
     >>> import bayesfair as bf
     >>> data = bf.datasets.make_well_specified()
-    >>> est = bf.BayesianFairMixture(2, num_chains=2, num_warmup=200, num_draws=500, random_state=0, progress_bar=False)
+    >>> est = bf.BayesianFairMixture(4, num_chains=2, num_warmup=200, num_draws=500, random_state=0, progress_bar=False)
     >>> est.fit(data.features, sensitive_features=data.sensitive).predict_proba(data.features).shape
-    (100, 2)
+    (100, 4)
     """
 
     _point = "mode"

@@ -43,8 +43,9 @@ def with_scaler(tree: "DataTree", scaler) -> "DataTree":
     >>> data, pipe = bf.datasets.make_well_specified(), make_pipeline(StandardScaler(), est)
     >>> fitted = pipe.fit(data.features, gibbsfairclustering__sensitive_features=data.sensitive)
     >>> tree = bf.posterior.with_scaler(pipe[-1].posterior_, pipe[:-1])
-    >>> bool(abs(bf.posterior.profile(tree)["everyone"].iloc[0] - data.features["x1"].mean()) < 1e-9)
-    True
+    >>> means = bf.posterior.profile(tree)["everyone"].loc["x1"].iloc[0], data.features["x1"].mean()
+    >>> [round(float(mean), 3) for mean in means]
+    [5.858, 5.858]
     """
     tree = View.of(tree).tree
     middle, unit = _moved_and_scaled(scaler)
