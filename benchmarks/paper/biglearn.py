@@ -2,7 +2,7 @@
 
 import os
 import time
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -71,6 +71,7 @@ def table_1(sheet):
     sheet.row("Table 1", "25-GMM", "+Pr+MM+CM", ours, {"KL to the truth": 0.124}, why=WHY_GRID)
 
 
+@cache
 def truth():
     """20,000 draws of the grid and the mean log-density of the truth there."""
     test = bf.datasets.make_gmm_grid(seed=10_000, n_samples=20_000).features.to_numpy()
