@@ -34,9 +34,8 @@ lint: $(VENV)/.installed-test
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	$(BIN)/python -m pytest -q tests/docs/test_docstrings.py
 
-# The site, in docs/_build/html: examples in docstrings, pages with warnings as errors, links. FAST=1: small notebooks.
+# The site, in docs/_build/html: pages with warnings as errors, links. FAST=1: small notebooks.
 docs: $(VENV)/.installed-docs
-	$(BIN)/python -m pytest -q --doctest-modules -o doctest_optionflags=ELLIPSIS bayesfair
 	BAYESFAIR_FAST=$(FAST) $(BIN)/python -m sphinx -n -W --keep-going -d docs/_build/doctrees docs docs/_build/html
 	$(BIN)/python docs/check_links.py docs/_build/html
 
