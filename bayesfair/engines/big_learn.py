@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.special import xlogy
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from bayesfair._arrays import row_blocks
@@ -124,7 +125,7 @@ def joint_of(problem: SeenRows, parameters: Gaussians):
 
 
 def log_prior(problem: SeenRows, parameters: Gaussians):
-    return problem.prior * jnp.log(parameters.mixing).sum()
+    return xlogy(problem.prior, parameters.mixing).sum()
 
 
 def em_steps(problem: SeenRows, parameters: Gaussians, matching: Matching, n_steps=1) -> Gaussians:

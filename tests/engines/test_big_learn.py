@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
 from bayesfair import BigLearnMixture
@@ -270,3 +271,15 @@ def test_default_weights_are_those_of_the_data():
     X = np.where(small[:, None], 0.8, 0.2) + 0.03 * rng.normal(size=(1000, 2))
     est = BigLearnMixture(2, min_eigenvalue=1e-4, n_init=4, max_iter=100, random_state=0).fit(X)
     np.testing.assert_allclose(np.sort(est.weights_), np.sort([small.mean(), 1 - small.mean()]), atol=1e-3)
+
+
+def test_a_component_may_die_where_no_prior_keeps_it_alive():
+    """0 log 0 is 0: the run goes on without it."""
+    rng = np.random.default_rng(0)
+    rows = 0.1 * rng.normal(size=(300, 16)) + rng.integers(2, size=(300, 1))
+    est = BigLearnMixture(12, matching_probabilities=(1, 0, 0), weight_prior=0, n_local_steps=1, random_state=2)
+    with pytest.warns(ConvergenceWarning, match="no row has its largest"):
+        est.fit(rows)
+    assert est.weights_.min() == 0
+    assert est.converged_
+    assert (np.diff(est.objective_trace_) >= -1e-5).all()
