@@ -105,7 +105,9 @@ def in_words(short, table):
         return [f"No figure of ours is worse than the paper's {n_printed} by more than 1%."]
     text = [f"Ours is worse than the paper by more than 1% in {len(short)} of {n_printed} figures:", ""]
     for (where, data, method), rows in short.groupby(["where", "data", "method"], sort=False):
-        figures = ", ".join(f"{row.measure} {row.ours:.4g} (paper {row.paper:.4g})" for row in rows.itertuples())
+        figures = ", ".join(
+            f"{row.measure} {number(row.ours)} (paper {number(row.paper)})" for row in rows.itertuples()
+        )
         text.append(f"* {where}, {data}, {method}: {figures}. {rows['why'].fillna('').iloc[0]}".rstrip())
     return text
 
@@ -117,16 +119,25 @@ def shown(table):
         line = lines.setdefault(
             (row.data, row.method), {"data": row.data, "method": row.method, "seeds": int(row.seeds)}
         )
-        known = [f"{name} {value:.4g}" for name, value in (("paper", row.paper), ("code", row.code)) if pd.notna(value)]
-        spread = f" ± {row.sd:.3g}" if pd.notna(row.sd) else ""
-        ours = f"{row.ours:.4g}{spread}" if pd.notna(row.ours) else "-"
+        known = [
+            f"{name} {number(value)}" for name, value in (("paper", row.paper), ("code", row.code)) if pd.notna(value)
+        ]
+        spread = f" ± {number(row.sd, 2)}" if pd.notna(row.sd) else ""
+        ours = f"{number(row.ours)}{spread}" if pd.notna(row.ours) else "-"
         line[row.measure] = f"{ours} ({', '.join(known)})" if known else ours
         if pd.notna(row.seconds):
-            line["CPU s"] = f"{row.seconds:.2g}"
+            line["CPU s"] = number(row.seconds, 2)
     found = pd.DataFrame(lines.values()).fillna("")
     return found[
         [name for name in found if name not in ("seeds", "CPU s")] + [n for n in ("seeds", "CPU s") if n in found]
     ]
+
+
+def number(value, digits=4):
+    """So many significant digits, and no powers of ten: 12,201 and 0.4642."""
+    if 0 < abs(value) < 1e-4:
+        return "<0.0001"
+    return f"{value:,.0f}" if abs(value) >= 10 ** (digits - 1) else f"{value:.{digits}g}"
 
 
 def markdown(table):
