@@ -101,8 +101,8 @@ def of_categories(load, sheet, where, printed):
     for name, columns in printed.items():
         try:
             data = load[name](features="categorical")
-        except ValueError as error:  # a copy of the file without some columns
-            sheet.needs(where, f"{name} ({error})")
+        except ValueError:  # a copy of the file that lacks some
+            sheet.needs(where, f"{name}, with all of its text columns")
             continue
         for (method, settings), figures_of_paper in zip(methods.items(), columns):
             ours = over_seeds(partial(likely, X=data.features, data=data, settings=settings), sheet.seeds)

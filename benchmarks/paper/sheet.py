@@ -97,18 +97,18 @@ def worse(table):
 
 
 def in_words(short, table):
-    """The rows in which ours is worse, as a list by method, and why."""
+    """The rows in which ours is worse, by reason and method."""
     n_printed = table["paper"].notna().sum()
     if not n_printed:
         return ["The paper prints no numbers of these, only pictures."]
     if short.empty:
         return [f"No figure of ours is worse than the paper's {n_printed} by more than 1%."]
-    text = [f"Ours is worse than the paper by more than 1% in {len(short)} of {n_printed} figures:", ""]
-    for (where, data, method), rows in short.groupby(["where", "data", "method"], sort=False):
-        figures = ", ".join(
-            f"{row.measure} {number(row.ours)} (paper {number(row.paper)})" for row in rows.itertuples()
-        )
-        text.append(f"* {where}, {data}, {method}: {figures}. {rows['why'].fillna('').iloc[0]}".rstrip())
+    text = [f"Ours is worse than the paper by more than 1% in {len(short)} of {n_printed} figures."]
+    for why, reason in short.groupby(short["why"].fillna(""), sort=False):
+        text += ["", *filter(None, [why]), ""]
+        for (where, data, method), rows in reason.groupby(["where", "data", "method"], sort=False):
+            figures = (f"{row.measure} {number(row.ours)} (paper {number(row.paper)})" for row in rows.itertuples())
+            text.append(f"* {where}, {data}, {method}: {', '.join(figures)}")
     return text
 
 
