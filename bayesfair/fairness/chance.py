@@ -17,7 +17,7 @@ from bayesfair.fairness.groups import Groups
 def representation(assignment, clusters, attributes: Mapping[str, Groups], level) -> "DataFrame":
     """One row for every attribute, cluster and group, as a pandas DataFrame; `assignment`: codes (N,) among `clusters`.
 
-    Columns: `count`; `expected`, the group's share of the data times the size of the cluster; `persons`, the first less the
+    Columns: `count`; `expected`, the group's share of the data times the size of the cluster; `excess`, the first less the
     second: negative where the group is short; `share_of_cluster`, `share_of_all`; `low`, `high`: the counts that drawing by lot
     would give, all of them together with a probability of at least `level`; `p_value`, two-sided, times the number of counts
     that are looked at; `beyond_chance`.
@@ -31,7 +31,7 @@ def representation(assignment, clusters, attributes: Mapping[str, Groups], level
     rows = [
         (name, clusters[k], attributes[name].names[g], *_cell(counts[name], k, g, looks, level)) for name, k, g in cells
     ]
-    figures = ["count", "expected", "persons", "share_of_cluster", "share_of_all", "low", "high", "p_value"]
+    figures = ["count", "expected", "excess", "share_of_cluster", "share_of_all", "low", "high", "p_value"]
     table = pd.DataFrame(rows, columns=["attribute", "cluster", "group", *figures])
     table["beyond_chance"] = (table["count"] < table["low"]) | (table["count"] > table["high"])
     table.attrs.update(level=level, counts_looked_at=looks)

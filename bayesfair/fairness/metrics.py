@@ -256,7 +256,7 @@ def _balances(masses):
     return np.divide(smallest, largest, out=np.full(largest.shape, np.nan), where=largest > 0)
 
 
-def persons_off(masses: np.ndarray) -> np.ndarray:
+def rows_off(masses: np.ndarray) -> np.ndarray:
     """|n_gk - (N_g / N) n_k| (..., K, J); below 1 everywhere if a clustering is as balanced as whole rows can be."""
     share = masses.sum(axis=-2, keepdims=True) / masses.sum((-2, -1), keepdims=True)
     return np.abs(masses - masses.sum(axis=-1, keepdims=True) * share)

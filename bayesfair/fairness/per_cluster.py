@@ -17,7 +17,7 @@ from bayesfair.fairness.metrics import (
     encode_assignment,
     group_masses,
     masses_of_attributes,
-    persons_off,
+    rows_off,
 )
 
 
@@ -100,7 +100,7 @@ def _fairness_columns(masses, counts, groups, target):
         | {f"count[{name}]": counts[:, j] for j, name in enumerate(groups.names)}
         | {f"proportion[{name}]": proportion[:, j] for j, name in enumerate(groups.names)}
         | {"balance": cluster_balance(masses, groups), "gap": cluster_gap(masses), "kl": cluster_kl(masses, target)}
-        | {"off_by": np.max([persons_off(held).max(axis=-1) for held in masses_of_attributes(masses, groups)], axis=0)}
+        | {"off_by": np.max([rows_off(held).max(axis=-1) for held in masses_of_attributes(masses, groups)], axis=0)}
     )
 
 

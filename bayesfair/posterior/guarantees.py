@@ -9,7 +9,7 @@ from bayesfair._partitions import tables_with
 from bayesfair.fairness.balanced import BalanceConstraint, balance_constraint
 from bayesfair.fairness.bounded_sizes import bounded
 from bayesfair.fairness.groups import Groups
-from bayesfair.fairness.metrics import cluster_balance, masses_of_attributes, persons_off
+from bayesfair.fairness.metrics import cluster_balance, masses_of_attributes, rows_off
 from bayesfair.posterior.saved import plain, promise_of, settings_of
 from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of, other_than_run, variable
 from bayesfair.posterior.view import once
@@ -97,7 +97,7 @@ def farthest_from_share(masses, groups: Groups):
     """(rows off, members, the group's name, the cluster's size) at the largest distance of a group from its share."""
     found = []
     for part, held in zip(groups.attributes or (groups,), masses_of_attributes(masses, groups)):
-        off = persons_off(held)
+        off = rows_off(held)
         at = np.unravel_index(off.argmax(), off.shape)
         found.append((float(off[at]), int(held[at]), part.names[at[-1]], int(held[at[:-1]].sum())))
     return max(found)

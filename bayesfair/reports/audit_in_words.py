@@ -21,9 +21,9 @@ def notes_of(found, constraint) -> list[Note]:
 
 def _of_balance(found, constraint):
     table, wish = found.representation, constraint.said()
-    worst = table.loc[table["persons"].abs().idxmax()]
+    worst = table.loc[table["excess"].abs().idxmax()]
     farthest = (
-        f"The count farthest from its share is {_rows(abs(worst['persons']))} off: {_group(worst, table)} in cluster "
+        f"The count farthest from its share is {_rows(abs(worst['excess']))} off: {_group(worst, table)} in cluster "
         f"{worst['cluster']}."
     )
     if found.repairs.loc[GIVEN, "is_balanced"]:
@@ -32,10 +32,10 @@ def _of_balance(found, constraint):
 
 
 def _of_shortfalls(found):
-    short = found.representation[found.representation["persons"] <= -1]
+    short = found.representation[found.representation["excess"] <= -1]
     if short.empty:
         return []
-    worst = short.nsmallest(TOLD, "persons")
+    worst = short.nsmallest(TOLD, "excess")
     sentences = [_shortfall(row, found.representation) for _, row in worst.iterrows()]
     if len(short) > len(worst):
         sentences.append(f"The table has {len(short) - len(worst):,} more.")
@@ -46,7 +46,7 @@ def _shortfall(row, table):
     shares = f"{percent(row['share_of_cluster'])} of the cluster, {percent(row['share_of_all'])} of all rows"
     return (
         f"Cluster {row['cluster']} holds {row['count']:,} of group {_group(row, table)}; its share would be "
-        f"{row['expected']:,.1f}, so {_rows(-row['persons'])} are missing ({shares})."
+        f"{row['expected']:,.1f}, so {_rows(-row['excess'])} are missing ({shares})."
     )
 
 

@@ -42,11 +42,11 @@ def _counts(attribute, table):
     """(attribute, (head, rows), how many counts are left out): all counts in order, or those farthest from their share."""
     shown = table
     if len(table) > SHOWN_COUNTS:
-        shown = table.loc[table["persons"].abs().nlargest(SHOWN_COUNTS).index]
+        shown = table.loc[table["excess"].abs().nlargest(SHOWN_COUNTS).index]
     columns = {
         "cluster": shown["cluster"],
         "group": shown["group"],
-        "short (-) or over, rows": [f"{value:+,.1f}" for value in shown["persons"]],
+        "short (-) or over, rows": [f"{value:+,.1f}" for value in shown["excess"]],
         "members": [f"{count:,}" for count in shown["count"]],
         "their share": [f"{value:,.1f}" for value in shown["expected"]],
         "of the cluster": [percent(share) for share in shown["share_of_cluster"]],

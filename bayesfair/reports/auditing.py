@@ -23,7 +23,7 @@ from bayesfair.fairness.balanced import balance_constraint
 from bayesfair.fairness.chance import representation
 from bayesfair.fairness.distances import distance_report
 from bayesfair.fairness.groups import Groups, encode_columns, encode_groups, groups_for_fit
-from bayesfair.fairness.metrics import cluster_balance, encode_assignment, masses_of_attributes, persons_off
+from bayesfair.fairness.metrics import cluster_balance, encode_assignment, masses_of_attributes, rows_off
 from bayesfair.fairness.per_cluster import report as cluster_report
 from bayesfair.posterior.in_short import Note
 from bayesfair.posterior.membership_table import memberships
@@ -41,7 +41,7 @@ class Audit(NamedTuple):
     clusters : pandas.DataFrame
         `bayesfair.fairness.report` of the clusters, with a last row for all of them.
     representation : pandas.DataFrame
-        A row for every attribute, cluster and group: `count`; `expected`, the share of the group; `persons`, the first
+        A row for every attribute, cluster and group: `count`; `expected`, the share of the group; `excess`, the first
         less the second, negative where the group is short; `share_of_cluster`, `share_of_all`; `low` and `high`, what drawing
         by lot would give, for all counts together; `p_value`, times the number of counts looked at; `beyond_chance`.
     repairs : pandas.DataFrame
@@ -246,7 +246,7 @@ def _problem(X, groups, constraint, n_clusters):
 
 def _balance_of(counts, groups, constraint):
     """The balance of clusters with these counts (K, J)."""
-    off = max(persons_off(held).max() for held in masses_of_attributes(counts, groups))
+    off = max(rows_off(held).max() for held in masses_of_attributes(counts, groups))
     balance = cluster_balance(counts, groups).min()
     return {"is_balanced": bool(constraint.satisfied(counts).all()), "balance": float(balance), "off_by": float(off)}
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from bayesfair._percent import percent
 from bayesfair.fairness.distances import distance_report
-from bayesfair.fairness.metrics import balance, group_masses, persons_off
+from bayesfair.fairness.metrics import balance, group_masses, rows_off
 from bayesfair.posterior.co_clustering_probability import DOUBTFUL
 from bayesfair.posterior.saved import settings_of
 from bayesfair.posterior.schema import flat_labels
@@ -60,7 +60,7 @@ def cost_of_fairness(contents):
 
     plain = KMeans(len(np.unique(contents.cluster)), n_init=STARTS, random_state=0).fit(X)
     fair = distance_report(X, contents.cluster).attrs["within_ss"]
-    off = persons_off(group_masses(plain.labels_, groups)).max()
+    off = rows_off(group_masses(plain.labels_, groups)).max()
     more = fair / plain.inertia_ - 1
     change = f"{abs(more):.1%} {'more' if more > 0 else 'less'}"
     return (

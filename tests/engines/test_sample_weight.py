@@ -16,7 +16,7 @@ from bayesfair.engines.fmc import Ascent, Rule
 from bayesfair.engines.gaussians import Gaussians, in_blocks
 from bayesfair.engines.tables import Columns, fit_encoder
 from bayesfair.fairness import encode_groups
-from bayesfair.fairness.metrics import group_masses, persons_off
+from bayesfair.fairness.metrics import group_masses, rows_off
 
 N, K = 30, 3
 RNG = np.random.default_rng(0)
@@ -131,7 +131,7 @@ def test_balanced_k_means_is_the_cheapest_by_weighted_loss_among_labellings_that
     costs = {}
     for labels in labellings(8, 2):
         counts = group_masses(labels, group)
-        if len(counts) == 2 and (persons_off(counts) < 1).all():
+        if len(counts) == 2 and (rows_off(counts) < 1).all():
             costs[tuple(labels)] = weighted_cost(people, labels, weight)
     np.testing.assert_allclose(est.inertia_, min(costs.values()), rtol=1e-6)
     np.testing.assert_allclose(weighted_cost(people, est.labels_, weight), est.inertia_, rtol=1e-6)

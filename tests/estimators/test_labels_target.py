@@ -12,7 +12,7 @@ import bayesfair as bf
 from bayesfair.fairlets.dissimilarity import Bregman
 from bayesfair.fairness import encode_groups
 from bayesfair.fairness.groups import groups_for_fit
-from bayesfair.fairness.metrics import group_masses, persons_off
+from bayesfair.fairness.metrics import group_masses, rows_off
 from bayesfair.gibbs import KMeansLoss
 from bayesfair.gibbs.targets import TARGETS
 from bayesfair.posterior import write_tree
@@ -56,7 +56,7 @@ def sized(people):
 @pytest.mark.slow
 def test_every_draw_keeps_bounds_on_sizes_too(people, sized):
     masses = masses_of(sized.posterior_, encode_groups(people[1]))
-    assert persons_off(masses).max() < 1
+    assert rows_off(masses).max() < 1
     sizes = np.vstack([masses.sum(-1), np.bincount(sized.labels_)])
     assert sizes.min() >= SIZES["size_min"]
     assert sizes.max() <= SIZES["size_max"]
@@ -71,7 +71,7 @@ def test_every_draw_is_balanced_to_within_one_person_and_summary_and_page_say_so
     assert len(groups.names) == 6
     masses = masses_of(exact.posterior_, groups)
     assert masses.shape == (24, 3, 6)
-    assert persons_off(masses).max() < 1
+    assert rows_off(masses).max() < 1
     assert (exact.posterior_["sample_stats"]["balance"].values > 0).all()
     table = bf.fairness.report(exact.labels_, people[1], people[0])
     assert (table["off_by"] < 1).all()
@@ -89,11 +89,11 @@ def test_every_draw_is_balanced_to_within_one_person_and_summary_and_page_say_so
 def test_attributes_are_balanced_each_on_its_own_and_new_rows_too(people, own):
     assert "every group of each attribute on its own" in guarantee(own.posterior_)
     crossed = encode_groups(people[1])
-    assert persons_off(masses_of(own.posterior_, crossed)).max() >= 1  # which is not promised
+    assert rows_off(masses_of(own.posterior_, crossed)).max() >= 1  # which is not promised
     balances = []
     for column in ("sex", "region"):
         masses = masses_of(own.posterior_, encode_groups(people[1][column]))
-        assert persons_off(masses).max() < 1
+        assert rows_off(masses).max() < 1
         balances.append((masses.min(-1) / masses.max(-1)).min(-1))
     told = own.posterior_["sample_stats"]["balance"].values.ravel()
     np.testing.assert_allclose(told, np.minimum(*balances), atol=1e-6)
@@ -118,7 +118,7 @@ def test_a_least_balance_holds_in_every_draw(people):
         X, sensitive_features=sensitive["sex"]
     )
     assert float(est.posterior_["sample_stats"]["balance"].min()) >= 0.25 - 1e-6
-    assert persons_off(masses_of(est.posterior_, encode_groups(sensitive["sex"]))).max() > 1
+    assert rows_off(masses_of(est.posterior_, encode_groups(sensitive["sex"]))).max() > 1
     assert "none can fall below 0.25" in guarantee(est.posterior_)
 
 
@@ -185,8 +185,8 @@ def test_three_groups_of_real_data_are_balanced_to_within_one_person():
         (X - X.mean(0)) / X.std(0), sensitive_features=sensitive
     )
     masses = masses_of(est.posterior_, encode_groups(sensitive))
-    assert persons_off(masses).max() < 1
-    assert persons_off(group_masses(est.labels_, sensitive)).max() < 1
+    assert rows_off(masses).max() < 1
+    assert rows_off(group_masses(est.labels_, sensitive)).max() < 1
 
 
 @dataclass(frozen=True)
@@ -209,5 +209,5 @@ class OwnCentres(KMeansLoss):
 @pytest.mark.slow
 def test_a_loss_of_ones_own_is_balanced_too(people):
     est = fit((people[0][:40], people[1]["sex"][:40]), loss=OwnCentres())
-    assert persons_off(masses_of(est.posterior_, encode_groups(people[1]["sex"][:40]))).max() < 1
+    assert rows_off(masses_of(est.posterior_, encode_groups(people[1]["sex"][:40]))).max() < 1
     assert len(np.unique(est.posterior_["posterior"]["labels"].values.reshape(-1, 40), axis=0)) > 5

@@ -68,7 +68,7 @@ def test_figures_by_hand_and_how_many_counts_are_looked_at():
     table = representation(code, ["x", "y", "z"], {"sex": groups, "again": groups}, 0.95)
     first = table.iloc[0]
     assert first[["attribute", "cluster", "group", "count"]].tolist() == ["sex", "x", "f", 2]
-    assert first[["expected", "persons", "share_of_cluster", "share_of_all"]].tolist() == [1, 1, 0.5, 0.25]
+    assert first[["expected", "excess", "share_of_cluster", "share_of_all"]].tolist() == [1, 1, 0.5, 0.25]
     assert table.attrs["counts_looked_at"] == 6  # of two groups one tells the other
     assert first["p_value"] == 1  # 6 times 2 times 3 / 14
     three = encode_groups(list("ffmmmmdd"))

@@ -25,7 +25,7 @@ def found(X):
     return bf.audit(SEGMENT, pd.Series(SEX, name="sex"), X)
 
 
-def test_who_is_short_of_what_in_sentences_and_persons(found):
+def test_who_is_short_of_what_in_sentences_and_rows(found):
     said = str(found)
     assert "Not balanced: The count farthest from its share is 9.0 rows off" in said
     assert (
@@ -33,7 +33,7 @@ def test_who_is_short_of_what_in_sentences_and_persons(found):
         in said
     )
     assert "Hardly: if clusters of these sizes were drawn by lot, all counts would lie in the ranges" in said
-    assert found.representation["persons"].tolist() == [9, -9, -9, 9]
+    assert found.representation["excess"].tolist() == [9, -9, -9, 9]
     assert found.representation["beyond_chance"].all()
     assert found.clusters.loc["gold", "count[f]"] == 6
 

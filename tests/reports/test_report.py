@@ -18,7 +18,7 @@ from bayesfair.cli.output import print_point_estimate
 from bayesfair.fairlets.compositions import capacities
 from bayesfair.fairness import cluster_balance
 from bayesfair.fairness.groups import encode_groups, groups_for_fit
-from bayesfair.fairness.metrics import group_masses, persons_off
+from bayesfair.fairness.metrics import group_masses, rows_off
 from bayesfair.posterior import reference_partition, relabel, write_tree
 from bayesfair.posterior.guarantees import at_least, guaranteed_balance
 from bayesfair.posterior.in_short import brief
@@ -191,7 +191,7 @@ def test_what_fairness_costs_beside_k_means(contents, make_tree):
     assert cost_of_fairness(read_contents(make_tree(n_groups=0))) is None
 
 
-def test_the_page_begins_with_fairness_in_persons_and_folds_its_settings(make_tree, tmp_path, unpainted):
+def test_the_page_begins_with_fairness_in_rows_and_folds_its_settings(make_tree, tmp_path, unpainted):
     tree = make_tree(settings={**GIBBS, "provenance": {"File": "people.csv"}}, draws=3)
     notes = brief(tree)
     assert [note.headline for note in notes][:3] == [
@@ -202,7 +202,7 @@ def test_the_page_begins_with_fairness_in_persons_and_folds_its_settings(make_tr
     masses = np.concatenate(
         [group_masses(draw, tree["constant_data"]["group"].values)[None] for draw in flat_labels(tree)]
     )
-    off = np.ceil(persons_off(masses).max() * 10) / 10
+    off = np.ceil(rows_off(masses).max() * 10) / 10
     assert notes[0].text.startswith(
         f"In all draws every group has its share of every cluster to within {off:.1f} rows;"
     )
