@@ -2,6 +2,7 @@
 
 import os
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 
 import jax
@@ -33,7 +34,14 @@ def figures(X, sensitive, labels):
         "Balance": bf.fairness.balance(labels, sensitive),
         "cost": cost,
         "Delta": bf.fairness.gap(labels, sensitive),
+        "mean Delta": mean_gap(labels, sensitive),
     }
+
+
+def mean_gap(labels, sensitive):
+    """Delta with the mean over clusters in place of eq. (6)'s maximum: k-means shows that Tables 5 to 8 print it."""
+    shares = pd.crosstab(np.asarray(sensitive), labels, normalize="index").to_numpy()
+    return np.mean([np.abs(one - other) for one, other in combinations(shares, 2)])
 
 
 def mixture(seed, k=K, **settings):
@@ -87,8 +95,8 @@ class KMeansWithGroups(KMeans):
 
 def likely(seed, X, data, settings):
     est, seconds = fitted(mixture(seed, **settings), X, data.sensitive)
-    balance = bf.fairness.balance(est.labels_, data.sensitive)
-    return {"Balance": balance, "NLL": -est.score(X), "Delta": est.hard_gap_, "CPU s": seconds}
+    balance, mean = bf.fairness.balance(est.labels_, data.sensitive), mean_gap(est.labels_, data.sensitive)
+    return {"Balance": balance, "NLL": -est.score(X), "Delta": est.hard_gap_, "mean Delta": mean, "CPU s": seconds}
 
 
 def of_categories(load, sheet, where, printed):
@@ -106,7 +114,7 @@ def of_categories(load, sheet, where, printed):
             continue
         for (method, settings), figures_of_paper in zip(methods.items(), columns):
             ours = over_seeds(partial(likely, X=data.features, data=data, settings=settings), sheet.seeds)
-            paper = dict(zip(("Balance", "NLL", "Delta"), figures_of_paper))
+            paper = dict(zip(("Balance", "NLL", "mean Delta"), figures_of_paper))
             sheet.row(where, name, method, ours, paper, why=WHY_LIKELIHOOD)
 
 
@@ -156,7 +164,8 @@ def table_7(sheet):
         }
         for (method, make), (balance, cost, delta) in zip(methods.items(), columns):
             ours = measured(X, data, make, sheet.seeds)
-            sheet.row("Table 7", name, method, ours, {"Balance": balance, "cost": cost, "Delta": delta})
+            paper = {"Balance": balance, "cost": cost, "mean Delta": delta}
+            sheet.row("Table 7", name, method, ours, paper, why=WHY_COST)
 
 
 def table_8(sheet):
