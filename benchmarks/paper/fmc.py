@@ -23,7 +23,7 @@ LOAD = {
     "Credit": bf.datasets.load_credit,
 }
 THREE = {"Bank": bf.datasets.load_bank_additional, "Credit": partial(bf.datasets.load_credit, sensitive="education3")}
-FAIR, EXACT = {"max_gap": 0.01}, {"max_gap": 0.002}
+FAIR, EXACT, NEAR = {"max_gap": 0.01}, {"max_gap": 0.002}, {"max_gap": 0.04}  # NEAR: a mean Delta of about .016
 WHY_COST = "The likelihood is maximised, not the cost."
 WHY_LIKELIHOOD = "The NLL is lower than the paper's; Balance and Delta are those of its clusters."
 
@@ -159,7 +159,7 @@ def table_7(sheet):
             "K-means": lambda seed: KMeansWithGroups(K, n_init=10, random_state=seed),
             "MM-EM": partial(mixture, fairness_weight=0),
             "VFC": partial(variational, max_fairness_error=0.08),
-            "FMC-EM, lambda = 4; ours max_gap=0.01": partial(mixture, **FAIR),
+            "FMC-EM, lambda = 4; ours max_gap=0.04": partial(mixture, **NEAR),
             "FMC-EM, lambda = 10; ours max_gap=0.002": partial(mixture, **EXACT),
         }
         for (method, make), (balance, cost, delta) in zip(methods.items(), columns):

@@ -15,7 +15,11 @@ SYNTHETIC = {
     "Synthetic": bf.datasets.make_vfc_synthetic,
     "Synthetic-unequal": partial(bf.datasets.make_vfc_synthetic, unequal=True),
 }
-REAL = {"Adult": bf.datasets.load_adult, "Bank": bf.datasets.load_bank_additional}
+REAL = {
+    "Adult": bf.datasets.load_adult,
+    "Bank": bf.datasets.load_bank_additional,
+    "Census": bf.datasets.load_census1990,
+}
 WHY_OTHER_DATA = "The paper does not print its points: ours follow the authors' code, where groups lie farther apart."
 WHY_LEAST = "The cost is lower and so is the fairness error; Balance looks at the worst cluster alone."
 WHY = {
@@ -34,6 +38,9 @@ def compare(sheet, where, objective, printed, weights=None, authors=None):
     """`printed`: {data: (objective, fairness error, Balance)}. Ours at the paper's lambda for the data in `weights`, and for
     all at the smallest weight whose fairness error is at most the paper's."""
     for name, (cost, error, balance) in printed.items():
+        if name == "Census" and not (Path(os.environ["BAYESFAIR_DATA"]) / "USCensus1990.data.txt").exists():
+            sheet.needs(where, "Census 1990")
+            continue
         data = {**SYNTHETIC, **REAL}[name]()
         X = data.features.to_numpy(float) if name in SYNTHETIC else normalised(data.features)
         goals = {f"fairness error at most {max(error, 0.005)}": {"max_fairness_error": max(error, 0.005)}}
@@ -50,8 +57,6 @@ def compare(sheet, where, objective, printed, weights=None, authors=None):
             why = WHY_OTHER_DATA if name in SYNTHETIC else WHY.get((objective, name), "")
             ours = over_seeds(of, sheet.seeds[: 1 if objective == "ncut" else None])
             sheet.row(where, name, method, ours, paper, (authors or {}).get(name), why)
-    if not (Path(os.environ["BAYESFAIR_DATA"]) / "USCensus1990.data.txt").exists():
-        sheet.needs(where, "Census 1990")
 
 
 def table_2(sheet):
@@ -60,8 +65,10 @@ def table_2(sheet):
         "Synthetic-unequal": (174.81, 0.0, 0.33),
         "Adult": (18467.75, 0.01, 0.43),
         "Bank": (19527.08, 0.02, 0.18),
+        "Census": (1754109.46, 0.02, 0.78),
     }
-    compare(sheet, "Table 2, k-medians", "kmedians", printed, {"Synthetic": 10, "Synthetic-unequal": 10, "Adult": 9000})
+    weights = {"Synthetic": 10, "Synthetic-unequal": 10, "Adult": 9000, "Census": 500_000}
+    compare(sheet, "Table 2, k-medians", "kmedians", printed, weights)
 
 
 def table_3(sheet):
@@ -70,12 +77,13 @@ def table_3(sheet):
         "Synthetic-unequal": (159.75, 0.0, 0.33),
         "Adult": (9984.01, 0.018, 0.41),
         "Bank": (9392.20, 0.05, 0.17),
+        "Census": (1018996.53, 0.02, 0.78),
     }
     authors = {
         "Adult": {"cost": 10192, "KL error": 0.014, "Balance": 0.397},
         "Bank": {"cost": 9545, "KL error": 0.080, "Balance": 0.168},
     }
-    weights = {"Synthetic": 10, "Synthetic-unequal": 10, "Adult": 9000, "Bank": 6000}
+    weights = {"Synthetic": 10, "Synthetic-unequal": 10, "Adult": 9000, "Bank": 6000, "Census": 500_000}
     compare(sheet, "Table 3, k-means", "kmeans", printed, weights, authors)
 
 
@@ -85,6 +93,7 @@ def table_4(sheet):
         "Synthetic-unequal": (0.06, 0.0, 0.33),
         "Adult": (0.74, 0.08, 0.30),
         "Bank": (0.58, 0.39, 0.14),
+        "Census": (0.52, 0.41, 0.43),
     }
     compare(sheet, "Table 4, Ncut", "ncut", printed)
 
