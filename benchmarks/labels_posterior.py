@@ -1,6 +1,6 @@
-"""The posterior on balanced labellings: all of Adult to the summary, and a sweep at a million rows in Lloyd iterations.
+"""The posterior on balanced labellings, to the summary, and a sweep at a million rows in Lloyd iterations.
 
-BAYESFAIR_DATA=... python benchmarks/labels_posterior.py adult [--warmup 1000] [--draws 1000] [--seed 0]
+BAYESFAIR_DATA=... python benchmarks/labels_posterior.py adult|bank2000 [--warmup 1000] [--draws 1000] [--seed 0]
 python benchmarks/labels_posterior.py sweep [--rows 1000000]
 """
 
@@ -22,6 +22,7 @@ from bayesfair.gibbs.problem import make_problem
 from bayesfair.gibbs.sweep import run_chunk
 
 sys.path.insert(0, str(Path(__file__).parent / "paper"))
+import mixing
 from sheet import normalised
 
 LLOYD_ITERATIONS, SWEEPS = 10, 5
@@ -32,17 +33,23 @@ def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
-def adult(arguments):
-    data = bf.datasets.load_adult()
+def posterior(arguments):
+    if arguments.what == "adult":
+        data = bf.datasets.load_adult()
+        X, groups, n_clusters = normalised(data.features), data.sensitive, 10
+    else:
+        (X, groups), n_clusters = mixing.table(arguments.what, arguments.seed), 4
     length = {"num_warmup": arguments.warmup, "num_draws": arguments.draws}
-    begin = time.perf_counter()
-    est = bf.GibbsFairClustering(10, target="labels", **length, random_state=arguments.seed)
-    est.fit(normalised(data.features), sensitive_features=data.sensitive)
-    seconds = time.perf_counter() - begin
+    begin = time.perf_counter(), time.process_time()
+    est = bf.GibbsFairClustering(n_clusters, target="labels", **length, random_state=arguments.seed)
+    est.fit(X, sensitive_features=groups)
     summary = bf.posterior.summary(est.posterior_)
+    seconds, spent = time.perf_counter() - begin[0], time.process_time() - begin[1]
     print(summary.round(3).to_string())
     print(summary.attrs["guarantee"])
-    print(f"largest R-hat {summary['r_hat'].max():.3f}; all in all {seconds:.0f} s; peak memory {peak():.2f} GiB")
+    least = summary.loc[~summary.index.str.startswith("lp, chain"), "ess_bulk"].min()
+    print(f"largest R-hat {summary['r_hat'].max():.3f}; smallest bulk ESS {least:.0f}; {est.thinning_} sweeps a draw")
+    print(f"all in all {seconds:.0f} s, {spent:.0f} processor s; peak memory {peak():.2f} GiB")
 
 
 def sweep(arguments):
@@ -83,11 +90,11 @@ def sweep(arguments):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("adult", "sweep"))
+    parser.add_argument("what", choices=("adult", "bank2000", "sweep"))
     for name, default in (("warmup", 1000), ("draws", 1000), ("seed", 0), ("rows", 1_000_000)):
         parser.add_argument(f"--{name}", type=int, default=default)
     arguments = parser.parse_args()
-    {"adult": adult, "sweep": sweep}[arguments.what](arguments)
+    (sweep if arguments.what == "sweep" else posterior)(arguments)
 
 
 if __name__ == "__main__":

@@ -31,8 +31,8 @@ CASES = {  # data, target, K
 COLUMNS = ["age", "duration", "euribor3m", "nr.employed", "cons.price.idx", "campaign"]
 
 
-def table(name):
-    """(X, groups): the patients as they come, others standardised."""
+def table(name, seed=0):
+    """(X, groups): the patients as they come, others standardised; `seed` draws the rows of a sample."""
     import numpy as np
 
     import bayesfair as bf
@@ -45,7 +45,7 @@ def table(name):
         X, group = data.features, data.sensitive
     else:
         data = bf.datasets.load_bank_additional()
-        rows = np.random.default_rng(0).choice(len(data.features), int(name.removeprefix("bank")), replace=False)
+        rows = np.random.default_rng(seed).choice(len(data.features), int(name.removeprefix("bank")), replace=False)
         X, group = (
             data.features[COLUMNS].iloc[rows],
             (data.sensitive.iloc[rows] == "married").map({True: "m", False: "n"}),
