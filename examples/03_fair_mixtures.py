@@ -50,7 +50,7 @@ fig, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
 for value, marker, color in ((0, "o", "#332288"), (1, "^", "#CC6677")):
     X[group == value].plot.scatter(*X.columns, marker=marker, color=color, s=14, label=f"group {value}", ax=ax)
 ax.set_aspect("equal")
-ax.legend(loc="center", bbox_to_anchor=(0.65, 0.8))
+_ = ax.legend(loc="center", bbox_to_anchor=(0.65, 0.8))
 
 # %% [markdown]
 # ## As a NumPyro model
