@@ -34,7 +34,10 @@ WHY_GRID = (
     "Six seeds of W 5 in 500 rounds with eta .04, .01, .002 and .0004 gave .11, .05, .09 and .09."
 )
 WHY_JOINT = "A single random start; the steps end when the objective changes by less than 0.001%."
-WHY = "The paper averages the last 200 of 10,000 rounds; ours end in joint EM steps, whose likelihood is higher."
+WHY = (
+    "The paper averages the last 200 of 10,000 rounds; ours end in joint EM steps, whose likelihood is higher. "
+    "Tried on Pendigits: 10,000 rounds (NMI 0.797), and the parameters before those steps (0.783 with four seeds)."
+)
 
 
 def read(file):
