@@ -31,6 +31,7 @@ def _few_leapfrog_steps():
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sampler.LEAPFROG_STEPS, "nuts", 8)
         yield
+    fitted_by.cache_clear()  # a worker may come back to this file when its compiled programs are forgotten
 
 
 def mixture(**settings):
