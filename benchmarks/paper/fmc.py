@@ -1,9 +1,6 @@
 """FMC: fair model-based clustering. Tables 1-8, Figures 1-11."""
 
-import os
 from functools import partial
-from itertools import combinations
-from pathlib import Path
 
 import jax
 import matplotlib.pyplot as plt
@@ -13,7 +10,7 @@ from sklearn.cluster import KMeans
 
 import bayesfair as bf
 
-from .sheet import fitted, normalised, over_seeds
+from .sheet import CENSUS, fitted, normalised, over_seeds, there
 
 TITLE = "Fair mixture models (FMC)"
 K = 10
@@ -41,8 +38,7 @@ def figures(X, sensitive, labels):
 
 def mean_gap(labels, sensitive):
     """Delta with the mean over clusters in place of eq. (6)'s maximum: k-means shows that Tables 5 to 8 print it."""
-    shares = pd.crosstab(np.asarray(sensitive), labels, normalize="index").to_numpy()
-    return np.mean([np.abs(one - other) for one, other in combinations(shares, 2)])
+    return bf.fairness.report(labels, sensitive)["gap"].mean()
 
 
 def mixture(seed, k=K, **settings):
@@ -211,12 +207,8 @@ def table_8(sheet):
         )
 
 
-def has_census():
-    return (Path(os.environ["BAYESFAIR_DATA"]) / "USCensus1990.data.txt").exists()
-
-
 def tables_1_2_and_4(sheet):
-    if not has_census():
+    if not there(CENSUS):
         return sheet.needs("Tables 1, 2 and 4", "Census 1990")
     data = bf.datasets.load_census1990()
     parts = [("SS", {"subsample": share}, share) for share in (0.01, 0.03, 0.05, 0.10)] + [("MB", {}, 0.10)]
@@ -251,7 +243,7 @@ GAPS, WEIGHTS = [0.002, 0.005, 0.01, 0.02, 0.04, 0.08], [0.05, 0.1, 0.2, 0.3, 0.
 
 
 def figures_3_and_7(sheet):
-    if not has_census():
+    if not there(CENSUS):
         return sheet.needs("Figures 3 and 7", "Census 1990")
     data = bf.datasets.load_census1990()
     figure, axes = plt.subplots(2, 2, figsize=(9, 7))

@@ -1,8 +1,6 @@
 """The Gibbs posterior: sections 4 and 5, Figures 1-6."""
 
-import os
 from functools import partial
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -11,7 +9,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import bayesfair as bf
 
-from .sheet import fitted, normalised, over_seeds
+from .sheet import fitted, normalised, over_seeds, there
 
 TITLE = "The Gibbs posterior of fair clusterings"
 RUN = {"num_chains": 2, "num_warmup": 300, "num_draws": 300, "random_state": 0, "progress_bar": False}
@@ -97,7 +95,7 @@ def section_5_1(sheet):
 
 
 def section_5_2(sheet):
-    if not (Path(os.environ["BAYESFAIR_DATA"]) / "diabetic_data.csv").exists():
+    if not there("diabetic_data.csv"):
         return sheet.needs("Section 5.2", "Diabetes 130-US")
     some = partial(bf.datasets.subsample, bf.datasets.load_diabetes130(), (4, 5), 965)
     compare(sheet, "Section 5.2", "Diabetes", lambda seed: some(seed=seed), 4, (0.23, 0.8))

@@ -1,5 +1,6 @@
 """What every paper fills: a table of its figures beside those of its authors' code and ours, and pictures."""
 
+import os
 import time
 import warnings
 from pathlib import Path
@@ -21,6 +22,7 @@ LOWER = {
     "variance",
     "largest distance",
 }
+CENSUS = "USCensus1990.data.txt"
 PRINTED = 0.01  # of a figure: differences below it are no difference
 
 
@@ -154,6 +156,11 @@ def number(value, digits=4):
 def markdown(table):
     lines = ["| " + " | ".join(map(str, row)) + " |" for row in [table.columns, *table.to_numpy()]]
     return "\n".join([lines[0], "|" + "---|" * table.shape[1], *lines[1:]])
+
+
+def there(file):
+    """Is this file in BAYESFAIR_DATA?"""
+    return (Path(os.environ["BAYESFAIR_DATA"]) / file).exists()
 
 
 def fitted(estimator, X, sensitive=None):

@@ -1,14 +1,12 @@
 """VFC: variational fair clustering. Tables 2-4, Figures 1-3."""
 
-import os
 from functools import partial
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 
 import bayesfair as bf
 
-from .sheet import fitted, normalised, over_seeds
+from .sheet import CENSUS, fitted, normalised, over_seeds, there
 
 TITLE = "Variational fair clustering (VFC)"
 SYNTHETIC = {
@@ -38,7 +36,7 @@ def compare(sheet, where, objective, printed, weights=None, authors=None):
     """`printed`: {data: (objective, fairness error, Balance)}. Ours at the paper's lambda for the data in `weights`, and for
     all at the smallest weight whose fairness error is at most the paper's."""
     for name, (cost, error, balance) in printed.items():
-        if name == "Census" and not (Path(os.environ["BAYESFAIR_DATA"]) / "USCensus1990.data.txt").exists():
+        if name == "Census" and not there(CENSUS):
             sheet.needs(where, "Census 1990")
             continue
         data = {**SYNTHETIC, **REAL}[name]()
