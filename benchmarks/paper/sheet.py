@@ -47,7 +47,7 @@ class Sheet:
 
     A row is one measure of one method on one data set: what the paper prints, what its authors' code gave on these rows, and
     the mean of ours over seeds. A mean that is worse than the paper's by more than a hundredth is told first. Rows and
-    pictures of an earlier run stay until their part runs again.
+    pictures of an earlier run stay, in their place, until their part runs again.
     """
 
     def __init__(self, paper, title, folder, seeds):
@@ -58,10 +58,12 @@ class Sheet:
 
     def begin(self, part):
         self.part = part
+        self.at = next((at for at, row in enumerate(self.rows) if row["part"] == part), len(self.rows))
         self.rows = [row for row in self.rows if row["part"] != part]
 
     def _add(self, **row):
-        self.rows.append({**dict.fromkeys(COLUMNS), "part": self.part, **row})
+        self.rows.insert(self.at, {**dict.fromkeys(COLUMNS), "part": self.part, **row})
+        self.at += 1
         self.write()
 
     def row(self, where, data, method, ours, paper=None, authors=None, why=""):
