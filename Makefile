@@ -6,11 +6,10 @@ export BAYESFAIR_DATA
 # Python compiles what is imported, when it is: pip would take half a minute for all that is installed.
 export PIP_NO_COMPILE := 1
 
-# What `make check` runs besides lint: the house, laws by enumeration, the public contract and its types. A new file
-# of these is named here.
+# What `make check` runs besides lint: the house, laws by enumeration and the public contract. A new file of these is
+# named here.
 CHECK := tests/test_*.py tests/docs tests/fairness tests/gibbs/test_exactness.py tests/gibbs/test_losses.py \
-    tests/fairlets/test_rectangular_loop.py tests/engines/test_every_engine.py tests/models/test_labels.py \
-    tests/packaging/test_types.py
+    tests/fairlets/test_rectangular_loop.py tests/engines/test_every_engine.py tests/models/test_labels.py
 
 .PHONY: demo check test test-all lint docs notebooks paper clean
 
@@ -29,10 +28,10 @@ test: $(VENV)/.installed-test
 test-all: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n 2 --dist worksteal --durations 10
 
-# Code, its format, and numpydoc's validation of every public docstring.
+# Code, its format, numpydoc's validation of every public docstring, and the types that users see.
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
-	$(BIN)/python -m pytest -q tests/docs/test_docstrings.py
+	$(BIN)/python -m pytest -q tests/docs/test_docstrings.py tests/packaging/test_types.py
 
 # The site, in docs/_build/html: pages with warnings as errors, links. FAST=1: small notebooks.
 docs: $(VENV)/.installed-docs

@@ -59,6 +59,7 @@ def use(est):
     return est if est.inference == "svi" else est.resume(10)
 
 
+@pytest.mark.slow
 def test_a_second_fit_compiles_nothing(fitted):
     """Of another table of the same shape, with another weight and seed."""
     use(pickle.loads(pickle.dumps(fitted)))

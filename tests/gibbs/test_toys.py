@@ -24,6 +24,7 @@ def fitted(num_draws):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # thirty draws are for the plumbing
+@pytest.mark.slow
 def test_a_target_of_ones_own_goes_through_tree_diagnostics_file_and_resume(tmp_path):
     whole, est = fitted(30), fitted(13)
     stats = est.posterior_["sample_stats"]

@@ -33,6 +33,7 @@ def found(tmp_path_factory):
     return told
 
 
+@pytest.mark.slow
 def test_a_program_gets_the_types_that_it_says_and_each_mistake_is_told(found):
     lines = PROGRAM.read_text().splitlines()
     wrong = {number for number, line in enumerate(lines) if "# wrong: " in line}
@@ -41,6 +42,7 @@ def test_a_program_gets_the_types_that_it_says_and_each_mistake_is_told(found):
     assert {number for number, _ in told} == wrong, told
 
 
+@pytest.mark.slow
 def test_the_code_of_the_front_page_has_no_mistakes(found):
     assert found["readme.py"] == []
 
