@@ -78,6 +78,7 @@ def test_demo_leaves_a_posterior_and_pictures_and_says_whether_chains_agree(tmp_
     assert {path.suffix for path in tmp_path.iterdir()} == {".nc", ".png"}
 
 
+@pytest.mark.slow
 def test_settings_reach_the_estimator_and_a_quiet_fit_prints_nothing(fit, table, tmp_path, capsys):
     run = tmp_path / "run.nc"
     more = ["--composition", "1=1,2=1", "--target", "optimal", "--seed", "7", "--loss", "manhattan", "--quiet"]

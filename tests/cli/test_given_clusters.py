@@ -47,6 +47,7 @@ def test_a_run_is_asked_about_the_rows_that_it_has(segments, run_file, capsys):
     assert "of 98 rows" in " ".join(printed.split())
 
 
+@pytest.mark.slow
 def test_the_report_of_a_run_says_where_its_rows_come_from(table, run_file, tmp_path, capsys):
     page = tmp_path / "report.html"
     assert main(["report", str(run_file), "--out", str(page), "--title", "A < B"]) == 0

@@ -47,6 +47,7 @@ def next_week(people, tmp_path):
     return rows, tmp_path / "next.csv"
 
 
+@pytest.mark.slow
 def test_each_new_row_goes_to_its_likeliest_cluster_in_the_units_of_the_fit(scaled_run, people, next_week, tmp_path):
     rows, path = next_week
     written = assign(scaled_run, path, tmp_path)

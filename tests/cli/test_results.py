@@ -117,6 +117,7 @@ def test_scalars_and_labels_of_the_draws_become_tables(run_file, tmp_path):
     assert (written.iloc[:, 2:].to_numpy() == tree["posterior"]["labels"].values.reshape(16, -1)).all()
 
 
+@pytest.mark.slow
 def test_a_stored_run_becomes_a_file_of_its_own(run_file, tmp_path):
     stored, copy = tmp_path / "stored.zarr", tmp_path / "copy.nc"
     assert main(["convert", str(run_file), str(stored)]) == 0

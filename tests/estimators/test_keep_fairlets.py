@@ -54,6 +54,7 @@ def some(data):
     return fit(data, keep_fairlets=7)
 
 
+@pytest.mark.slow
 def test_every_draw_is_a_decomposition_whose_fairlets_are_whole_in_clusters(data, whole):
     fairlet, labels = fairlet_of(whole), whole.posterior_["posterior"]["labels"].values
     assert fairlet.dims == ("chain", "draw", "obs")

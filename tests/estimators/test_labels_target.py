@@ -140,6 +140,7 @@ def test_a_target_given_as_a_class_promises_what_its_name_does(people, exact, tm
     np.testing.assert_array_equal(loaded.reassign(**new), exact.reassign(**new))
 
 
+@pytest.mark.slow
 def test_a_saved_run_goes_on_bit_for_bit(exact, people, tmp_path):
     exact.save(tmp_path / "run.nc")
     resumed = bf.GibbsFairClustering.load(tmp_path / "run.nc").resume(num_draws=5)

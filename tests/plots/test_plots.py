@@ -197,6 +197,7 @@ def test_trace_of_zeros_and_ones_is_their_share_in_a_window_and_whole_numbers_sh
     assert (np.diff(edges) == 1).all()
 
 
+@pytest.mark.slow
 def test_trace_of_a_run_in_which_nothing_moved_or_by_one_step_of_rounding(make_tree):
     assert bf.plots.trace(make_tree().isel(draw=[0] * 8, chain=[0, 0])).shape == (6, 2)
     tree = make_tree()

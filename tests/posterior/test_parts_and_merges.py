@@ -106,6 +106,7 @@ def test_a_part_of_a_mixtures_run_is_neither_loaded_nor_gone_on_with(mixture, tm
             attempt()
 
 
+@pytest.mark.slow
 def test_files_without_an_order_or_with_numbers_for_names_are_loaded(run, fit, people, tmp_path):
     tree = run.posterior_.copy()
     del tree.attrs["run_order"]

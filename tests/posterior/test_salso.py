@@ -51,10 +51,8 @@ def within_one_person(labels, groups):
     return True
 
 
-@pytest.mark.parametrize(
-    ("fair", "loss"),
-    tiers([(True, "vi"), (True, "binder"), (False, "vi"), (False, "binder")], [(True, "vi"), (False, "binder")]),
-)
+@pytest.mark.parametrize("loss", tiers(["vi", "binder"], ["vi"]))
+@pytest.mark.parametrize("fair", tiers([True, False], [True]))
 def test_it_is_the_best_of_all_partitions_of_nine_points(loss, fair):
     tree = tree_of(0, fair=fair, num_draws=20)
     found = salso_partition(tree, loss=loss, fair=fair, num_starts=16)
