@@ -269,7 +269,7 @@ def fronts(sheet):
             lines = {
                 "FMC-EM": [(mixture(seed), "max_gap", GAPS) for seed in seeds],
                 "FMC-GD": [(mixture(seed, solver="gradient"), "max_gap", GAPS) for seed in seeds],
-                "VFC": [(bf.VariationalFairClustering(K, random_state=0), "fairness_weight", WEIGHTS)],
+                "VFC": [(variational(0), "fairness_weight", WEIGHTS)],
             }
             for label, runs in lines.items():
                 tables = [fronted(engine, X, data.sensitive, *path) for engine, *path in runs]

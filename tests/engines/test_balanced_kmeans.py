@@ -275,7 +275,6 @@ def losses_of_sizes(*sizes):
 ORDERS = [60, 30, 20, 10], [30, 10, 60, 20]
 
 
-@pytest.mark.slow
 def test_the_order_of_the_bounds_changes_no_loss(monkeypatch):
     """Which rows make the cluster of which size is part of what is sought; without either part of that, losses are higher."""
     best, *others = losses_of_sizes(*ORDERS)
