@@ -122,7 +122,9 @@ VISITS = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "case", "loss"), tiers(VISITS, [visit for visit in VISITS if visit[1] != "three groups"]))
+@pytest.mark.parametrize(
+    ("kind", "case", "loss"), tiers(VISITS, [visit for visit in VISITS if visit[1] != "three groups"])
+)
 def test_visits_are_exact_given_the_centers(kind, case, loss):
     P, t = matrix(kind, case, loss), tiny(case, loss)
     assert invariance_error(naive_augmented(t, loss, some_centers(t)), P) < TOLERANCE
