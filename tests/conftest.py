@@ -1,5 +1,6 @@
 """What every test shares: compiled programs, and how many there may be."""
 
+import gc
 import hashlib
 import os
 import platform
@@ -70,6 +71,8 @@ def pytest_configure(config):
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     # A small program is compiled whole in less time than in 32 parts.
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_parallel_codegen_split_count=1".strip()
+    gc.set_threshold(20_000, 20, 100)  # tracing makes many objects and few cycles
+    jax.config.update("jax_traceback_in_locations_limit", 0)
     jax.config.update("jax_compilation_cache_dir", folder)  # JAX may have read the environment before
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 

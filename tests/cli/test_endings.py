@@ -221,6 +221,7 @@ def interrupt(monkeypatch):
     return at
 
 
+@pytest.mark.slow
 def test_ctrl_c_during_warm_up_is_one_line(fit, table, tmp_path, interrupt, capsys):
     interrupt("warm-up")
     assert fit(table, tmp_path / "run.nc", "--num-warmup", "500") == 130

@@ -99,6 +99,7 @@ def test_a_graph_is_its_adjacency_matrix_dense_or_sparse():
     assert wanted.n_features_in_ == len(names)
 
 
+@pytest.mark.slow
 def test_edges_without_a_weight_count_one():
     graph = nx.Graph(KARATE)
     for _, _, known in graph.edges(data=True):

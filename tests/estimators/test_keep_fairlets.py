@@ -71,6 +71,7 @@ def test_every_draw_is_a_decomposition_whose_fairlets_are_whole_in_clusters(data
     assert whole.posterior_["posterior"].to_dataset().drop_vars("fairlet").equals(plain["posterior"].to_dataset())
 
 
+@pytest.mark.slow
 def test_some_draws_are_evenly_spaced_and_those_of_all(data, some, whole):
     kept = fairlet_of(some)
     assert kept.dims == ("chain", "kept_draw", "obs")

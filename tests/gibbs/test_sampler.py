@@ -52,12 +52,13 @@ def states_of(t, draws):
     return np.array([t.index[tuple(row)] for row in np.hstack([fairlet, cluster]).tolist()])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "loss", "choices"),
     [
         ("floor/ceil", "kl", {"reallocation": "blocked"}),
-        pytest.param("floor/ceil", "manhattan", {"fairlet_move": "rectangular-loop"}, marks=pytest.mark.slow),
-        pytest.param("unequal hubs, one lacks a group", "manhattan", {}, marks=pytest.mark.slow),
+        ("floor/ceil", "manhattan", {"fairlet_move": "rectangular-loop"}),
+        ("unequal hubs, one lacks a group", "manhattan", {}),
     ],
 )
 def test_draws_agree_with_enumeration(case, loss, choices):

@@ -52,6 +52,7 @@ def metadata(wheel):
         return Parser().parsestr(archive.read(name).decode())
 
 
+@pytest.mark.slow
 def test_the_source_archive_holds_what_builds_tests_and_explains_it(built):
     with tarfile.open(built[0]) as archive:
         sizes = {member.name.split("/", 1)[1]: member.size for member in archive.getmembers()}
@@ -99,6 +100,7 @@ def test_versions_agree():
     assert f"\nrepository-code: {PROJECT['urls']['Source']}\n" in citation
 
 
+@pytest.mark.slow
 def test_the_wheel_works_in_a_fresh_environment(installed):
     code = """
         import importlib.resources, bayesfair as bf
