@@ -25,7 +25,6 @@ COMPILED_QUICKLY = {  # folders and files of many programs that run for millisec
     "test_check_engine.py",
     "test_every_engine.py",
     "test_exactness.py",
-    "test_fair_mixture.py",
     "test_jump_matrix.py",
     "test_mini_batches.py",
     "test_pair_draws.py",
@@ -34,8 +33,6 @@ COMPILED_QUICKLY = {  # folders and files of many programs that run for millisec
     "test_rectangular_loop.py",
     "test_replicas.py",
     "test_sample_weight.py",
-    "test_sampler.py",
-    "test_sparse.py",
     "test_tilted_kmeans.py",
     "test_variational.py",
 }

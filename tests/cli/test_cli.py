@@ -174,6 +174,7 @@ def test_starting_is_light():
     assert loaded.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_resume_makes_as_many_draws_again(run_file, tmp_path):
     run = shutil.copy(run_file, tmp_path / "run.nc")
     assert main(["resume", str(run)]) == 0

@@ -122,6 +122,7 @@ def test_no_command_overwrites_what_it_reads(run_file, table, tmp_path, capsys, 
     assert {name: file.read_bytes() for name, file in files.items()} == before
 
 
+@pytest.mark.slow
 def test_overwrite_replaces_a_run_and_a_wrong_command_keeps_a_stored_one(fit, table, tmp_path, capsys):
     run = tmp_path / "run.zarr"
     run.write_text("an earlier run")
@@ -259,6 +260,7 @@ def test_ctrl_c_after_the_draws_keeps_them(fit, table, tmp_path, monkeypatch, ca
     assert bf.posterior.read_tree(tmp_path / "run.nc")["posterior"].sizes["draw"] == num_draws + 2
 
 
+@pytest.mark.slow
 def test_a_real_ctrl_c_is_one_line(tmp_path):
     command = [*PROGRAM, "demo", "--num-warmup", "100000000", "--out", str(tmp_path)]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

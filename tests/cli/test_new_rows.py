@@ -58,6 +58,7 @@ def test_each_new_row_goes_to_its_likeliest_cluster_in_the_units_of_the_fit(scal
     np.testing.assert_allclose(written["runner_up_probability"], soft.min(1), rtol=1e-6, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_rows_that_come_with_their_groups_are_placed_together(scaled_run, people, next_week, tmp_path, capsys):
     rows, path = next_week
     written = assign(scaled_run, path, tmp_path, "--sensitive", "group")

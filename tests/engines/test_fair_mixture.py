@@ -202,6 +202,7 @@ def test_hot_components_know_of_every_level_what_all_rows_tell(data):
     np.testing.assert_allclose(heated, (own + mean) / 2, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_three_groups(data):
     X, _ = data
     rng = np.random.default_rng(5)

@@ -170,6 +170,7 @@ def test_tilts_that_overflow_naively_are_fine_and_impossible_ones_are_refused(X)
         TiltedKMeans(2, tilt=1e30).fit(X)
 
 
+@pytest.mark.slow
 def test_an_iteration_of_sgd_is_so_many_steps():
     """(13) from 0 towards rows that are all at 1: what is left is multiplied by 1 - 2 learning_rate."""
     problem = tilted(np.ones((30, 1)), 0.0, learning_rate=0.05)

@@ -95,6 +95,7 @@ def test_potentials_are_the_gradient_of_the_objective(data, objective):
     np.testing.assert_allclose(ours, jax.jit(jax.grad(lambda s: state_of(s).loss))(s)[0], rtol=2e-3, atol=2e-5)
 
 
+@pytest.mark.slow
 def test_without_fairness_it_is_k_means(data):
     """No worse than the best of restarts, as a path of weights begins there."""
     best = KMeans(3, n_init=10, random_state=0).fit(data[0])

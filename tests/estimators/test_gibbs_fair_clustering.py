@@ -141,6 +141,7 @@ def test_settings_come_back_as_they_were():
         restored({"__type__": "Tensor", "items": []})
 
 
+@pytest.mark.slow
 def test_a_random_state_that_has_a_state_is_not_stored_and_booleans_of_numpy_are_booleans(data, tmp_path):
     est = fit(data, random_state=np.random.RandomState(0), mode_jumps=np.False_, tempering=np.False_)
     est.save(tmp_path / "run.nc")
@@ -366,6 +367,7 @@ def test_temperatures_that_do_not_suit_the_size_of_the_numbers_and_groups_in_the
         est.fit(data.features, data.sensitive)
 
 
+@pytest.mark.slow
 def test_a_table_that_was_changed_after_the_fit_is_not_gone_on_with(data, fitted, tmp_path):
     """The table of a tree is the user's own array: a resumed run mixed draws of two of them."""
     X = np.array(data.features, order="C")

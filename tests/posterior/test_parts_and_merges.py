@@ -130,6 +130,7 @@ def test_nothing_is_guaranteed_of_some_of_the_rows_or_of_rows_in_another_order(r
     assert len(salso_partition(labels.isel(obs=slice(0, 21), missing_dims="ignore"))) == 21
 
 
+@pytest.mark.slow
 def test_runs_are_concatenated(trees, people):
     a, b = trees
     both = concatenate(trees)
