@@ -46,6 +46,13 @@ def inner_sum(terms, axis=-1):
     return sum(terms[(*before, j)] for j in range(1, terms.shape[axis])) + terms[(*before, 0)]
 
 
+def computed_once(values):
+    """`values` unchanged; without this, XLA recomputes them in every fused loop that reads them."""
+    import jax
+
+    return jax.lax.optimization_barrier(values)
+
+
 def on_device(values, dtype=None):
     """NumPy values or numbers as a JAX array, without compiling: `jnp.asarray` compiles a program for every shape."""
     import jax

@@ -12,6 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
+from bayesfair._arrays import computed_once
+
 EVERYWHERE = PartitionSpec()
 
 
@@ -79,8 +81,7 @@ def each(of, rows: Rows, *params):
     def own(parts, params):
         made = lambda i: of(_block(parts, i), *params)  # noqa: E731
         if len(rows) == 1:
-            # The barrier: XLA would compute the values again in every pass that reads them.
-            return jax.lax.optimization_barrier(jax.tree.map(lambda one: one[None], made(0)))
+            return computed_once(jax.tree.map(lambda one: one[None], made(0)))
 
         def put(i, whole):
             write = lambda whole, one: jax.lax.dynamic_update_index_in_dim(whole, one, i, 0)  # noqa: E731

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from bayesfair._arrays import aligned_empty, inner_sum, power_of_two, row_blocks, row_numbers
+from bayesfair._arrays import aligned_empty, computed_once, inner_sum, power_of_two, row_blocks, row_numbers
 from bayesfair._rows import Rows, each, of_blocks, total
 from bayesfair.engines.families import inverse_of_lower
 from bayesfair.engines.row_split import UNSPLIT, here
@@ -24,7 +24,6 @@ ROUNDINGS = 4  # floor of eigenvalues, in roundings of the largest one per coord
 MIN_MASS = 1e-6  # share of the rows below which a component stays unchanged
 BLOCK = 512  # rows that are processed together
 SHARED = 8  # mean number of rows per pattern from which sharing matrices pays
-barrier = jax.lax.optimization_barrier  # keeps XLA from recomputing in each sum what several sums read
 # Rows are processed together if their numbers of missing entries lie between the same two of these numbers.
 WIDTHS = 0, 1, 2, 3, 4, 6, 8, *(12 * 2**n for n in range(20))
 
@@ -178,11 +177,11 @@ def completed(parts: Whitened, block: SeenBlock, seen: Bool[Array, " dim"]):
     joint, unknown = parts.constant[:, None], None
     if len(block.lacks):
         unknown, narrower = unknown_given_rest(parts, block, seen)
-        lacking = barrier((block.each(block.lacks)[:, None] == coordinates).astype(deviation.dtype))
-        pull = barrier(parts.precision @ deviation)
-        pull = barrier(inner_sum(lacking * pull[:, None], 2))
-        follows = barrier(inner_sum(block.each(unknown) * pull[:, None], 2))
-        deviation = barrier(deviation - inner_sum(lacking * follows[:, :, None], 1))
+        lacking = computed_once((block.each(block.lacks)[:, None] == coordinates).astype(deviation.dtype))
+        pull = computed_once(parts.precision @ deviation)
+        pull = computed_once(inner_sum(lacking * pull[:, None], 2))
+        follows = computed_once(inner_sum(block.each(unknown) * pull[:, None], 2))
+        deviation = computed_once(deviation - inner_sum(lacking * follows[:, :, None], 1))
         joint = joint + block.each(narrower)
     return joint - 0.5 * jnp.square(parts.whitener @ deviation).sum(1), deviation, unknown
 
@@ -198,8 +197,8 @@ def unknown_given_rest(parts: Whitened, block: SeenBlock, seen):
     precision = jnp.take(table, size * lacks[:, None] + lacks, axis=1, mode="clip")
     unused = jnp.where(used, 0.0, 1.0)[:, None] * jnp.eye(len(lacks), dtype=precision.dtype)[:, :, None]
     precision = jnp.where(used[:, None] & used, precision, unused)
-    unknown, log_determinant = jax.vmap(inverse)(barrier(precision))
-    return barrier(unknown - unused), 0.5 * (used.sum(0) * math.log(2 * math.pi) - log_determinant)
+    unknown, log_determinant = jax.vmap(inverse)(computed_once(precision))
+    return computed_once(unknown - unused), 0.5 * (used.sum(0) * math.log(2 * math.pi) - log_determinant)
 
 
 def inverse(matrices: Float[Array, "size size batch"]):
@@ -271,7 +270,7 @@ def spread_of_unknown(unknown, responsibilities, block: SeenBlock):
     lacks, size, mass = block.lacks, block.x.shape[0] + 1, responsibilities
     if lacks.shape[1] != block.x.shape[1]:
         mass = jax.ops.segment_sum(mass.T, block.pattern, lacks.shape[1], indices_are_sorted=True).T
-    parts = jnp.moveaxis(barrier(unknown * mass[:, None, None]), 0, -1).reshape(-1, len(mass))
+    parts = jnp.moveaxis(computed_once(unknown * mass[:, None, None]), 0, -1).reshape(-1, len(mass))
     summed = jax.ops.segment_sum(parts, (size * lacks[:, None] + lacks).ravel(), size**2)
     return jnp.moveaxis(summed.reshape(size, size, -1)[:-1, :-1], -1, 0)
 

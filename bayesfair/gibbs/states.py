@@ -7,7 +7,6 @@ extra member" are one move. Every decomposition is written in equally many ways,
 
 from typing import NamedTuple
 
-import jax
 from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
 from bayesfair.gibbs.loss import ClusterMeans
@@ -60,8 +59,3 @@ class OpenState(NamedTuple):
     @property
     def lambda_c(self):
         return self.lambdas.clustering
-
-
-def computed_once(values):
-    """`values` unchanged; without this, XLA recomputes them in every fused loop that reads them."""
-    return jax.lax.optimization_barrier(values)

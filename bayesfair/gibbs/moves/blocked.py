@@ -15,11 +15,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from bayesfair._arrays import computed_once
 from bayesfair._draws import Statistic
 from bayesfair.gibbs.capabilities import HasUnits
 from bayesfair.gibbs.loss import ClusterMeans, Units, cluster_means
 from bayesfair.gibbs.moves.collapsed import CollapsedReallocation, draw_cluster, share_moved
-from bayesfair.gibbs.states import OpenState, computed_once
+from bayesfair.gibbs.states import OpenState
 from bayesfair.gibbs.sweep import in_turn
 
 BLOCKS = (1, 8, 64)

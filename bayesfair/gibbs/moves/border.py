@@ -20,13 +20,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from bayesfair._arrays import computed_once
 from bayesfair._draws import Statistic
 from bayesfair.gibbs.capabilities import HasFairlets
 from bayesfair.gibbs.loss import ClusterMeans, cluster_means
 from bayesfair.gibbs.moves.blocked import log_ratio_of_means
 from bayesfair.gibbs.moves.matchings import draw_group, scaled
 from bayesfair.gibbs.moves.swaps import fits
-from bayesfair.gibbs.states import OpenState, computed_once
+from bayesfair.gibbs.states import OpenState
 
 SHARING_STEPS = 4  # iterations towards equal shares of all groups
 PAIRS = 4  # pairs of clusters per sweep

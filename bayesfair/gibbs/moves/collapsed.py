@@ -7,10 +7,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from bayesfair._arrays import computed_once
 from bayesfair._draws import Statistic
 from bayesfair.gibbs.capabilities import HasUnits
 from bayesfair.gibbs.loss import Units
-from bayesfair.gibbs.states import OpenState, computed_once
+from bayesfair.gibbs.states import OpenState
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
+from bayesfair._arrays import computed_once
 from bayesfair.gibbs.capabilities import HasUnits
 from bayesfair.gibbs.loss import Units
 from bayesfair.gibbs.moves.blocked import BlockedReallocation, poor_blocks
 from bayesfair.gibbs.moves.collapsed import conditional, draw_cluster, share_moved
-from bayesfair.gibbs.states import OpenState, computed_once
+from bayesfair.gibbs.states import OpenState
 
 
 @dataclass(frozen=True)

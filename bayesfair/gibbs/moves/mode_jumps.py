@@ -31,11 +31,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from bayesfair._arrays import computed_once
 from bayesfair._draws import Statistic
 from bayesfair.gibbs.capabilities import HasUnits
 from bayesfair.gibbs.loss import BregmanLoss, Units, cluster_means
 from bayesfair.gibbs.moves.collapsed import draw_cluster
-from bayesfair.gibbs.states import computed_once
 from bayesfair.gibbs.sweep import adjoint, in_turn
 
 

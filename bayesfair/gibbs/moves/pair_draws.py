@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from bayesfair._arrays import power_of_two
+from bayesfair._arrays import computed_once, power_of_two
 from bayesfair._draws import Statistic
 from bayesfair.fairness.balanced import is_exact
 from bayesfair.gibbs.capabilities import HasLabels
@@ -28,7 +28,6 @@ from bayesfair.gibbs.labellings import Labelling
 from bayesfair.gibbs.loss import ClusterMeans, Units, cluster_means
 from bayesfair.gibbs.parts_of_rows import map_rows
 from bayesfair.gibbs.poisson_binomial import by_inverse, count_tree, drawn_trials, log_count_law, tilted_to
-from bayesfair.gibbs.states import computed_once
 
 BLOCK = 256  # rows of a group in a pair of clusters that are drawn at once
 MORE_LINES, PLACES = 3, 128  # lines along which counts are drawn beyond the number of groups; places per line

@@ -14,10 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from bayesfair._arrays import computed_once
 from bayesfair._draws import Statistic
 from bayesfair.gibbs.capabilities import HasFairlets, HasUnits
 from bayesfair.gibbs.moves.matchings import Chances, Pairing, draw_chances, draw_pairing
-from bayesfair.gibbs.states import Fairlets, computed_once
+from bayesfair.gibbs.states import Fairlets
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from bayesfair._arrays import on_device
+from bayesfair._arrays import computed_once, on_device
 from bayesfair.fairlets.compositions import Capacities, anchor_group
 from bayesfair.gibbs.capabilities import HasFairlets
 from bayesfair.gibbs.fairlet_units import fairlet_losses, fairlet_units, groups_of_slots
@@ -15,7 +15,7 @@ from bayesfair.gibbs.loss import Loss, Units
 from bayesfair.gibbs.moves.matchings import neighbour_matchings
 from bayesfair.gibbs.moves.mode_jumps import Modes
 from bayesfair.gibbs.parts_of_rows import map_rows
-from bayesfair.gibbs.states import Fairlets, FairletState, OpenState, computed_once
+from bayesfair.gibbs.states import Fairlets, FairletState, OpenState
 from bayesfair.gibbs.target import STATIC, Settings, Table, as_pytree, rows_of
 from bayesfair.gibbs.targets.over_fairlets import Losses, OverFairlets, what_to_balance
 from bayesfair.gibbs.temperature import Dispersion
