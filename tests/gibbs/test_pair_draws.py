@@ -63,8 +63,8 @@ def blocks_of(t, number=0, reach=FAR, block_of=pair_draws.block_of):
     target, pairs, centers = t.target, pairs_of(t), some_centers(t, 1)
 
     def of_state(state):
-        ordered = pair_draws.in_order(target, with_centers(state, centers), pairs, reach)
-        block = block_of(ordered, number, state.label)
+        near = pair_draws.near_rows(target, with_centers(state, centers), pairs, reach)
+        block = block_of(near, number, state.label)
         held, size = block.in_a.sum(-1), block.there.sum(-1)
         tilt = poisson_binomial.tilted_to(block.margin, block.there, held)
         tree = poisson_binomial.count_tree(block.margin + tilt[..., None], block.there)
@@ -158,19 +158,19 @@ def test_blocks_of_few_rows_are_exact(case, reach, monkeypatch):
     assert worst(t, "kmeans", laws_of(t, blocks_of(t, 1, reach))) < TOLERANCE
 
 
-def test_the_order_is_the_same_for_all_who_differ_within_pairs():
+def test_the_rows_near_a_border_are_the_same_for_all_who_differ_within_pairs():
     for case in ("1:1, three clusters", "attributes"):
         t = tiny(case)
         pairs, centers = pairs_of(t), some_centers(t, 1)
 
         def laid_out(state):
-            return pair_draws.in_order(t.target, with_centers(state, centers), pairs, 0.5)  # noqa: B023
+            return pair_draws.near_rows(t.target, with_centers(state, centers), pairs, 0.5)  # noqa: B023
 
         told = all_states(t, laid_out)
         seen = {}
         for s, label in enumerate(t.labels):
             who = tuple(np.isin(label, np.asarray(pairs)).tolist())
-            fixed = [part[s].tolist() for part in (told.row, told.margin, told.first, told.near)]
+            fixed = [part[s].tolist() for part in (told.row, told.margin, told.first, told.size)]
             assert seen.setdefault(who, fixed) == fixed
         assert len(seen) < len(t.labels)
 
@@ -232,23 +232,81 @@ def test_a_block_chosen_by_labels_is_caught(monkeypatch):
     monkeypatch.setattr(pair_draws, "BLOCK", 2)
     t = tiny("sizes that do not divide")
 
-    def of_members(ordered, number, label):
+    def of_members(near, number, label):
         """Blocks begin with the members of the second cluster."""
-        side = (label[ordered.row] == 0).astype(jnp.int32)
-        segment = jnp.searchsorted(ordered.first.ravel(), jnp.arange(len(label)), side="right")
-        order = jnp.lexsort((ordered.margin, side, segment))
-        near = ordered.near.at[1].set(2)
-        by_side = ordered._replace(row=ordered.row[order], margin=ordered.margin[order], near=near)
+        side = (label[near.row] == 0).astype(jnp.int32)
+        segment = jnp.searchsorted(near.first.ravel(), jnp.arange(len(label)), side="right")
+        by_side = near._replace(row=near.row[jnp.lexsort((side, segment))], size=jnp.minimum(near.size, 2))
         return pair_draws.block_of(by_side, 0, label)
 
     assert worst(t, "kmeans", laws_of(t, blocks_of(t, block_of=of_members))) > CAUGHT
 
 
-def test_unequal_weights_that_nobody_decides_by_are_caught():
-    t = tiny("2:3, weighted", "kl")
-    told = laws_of(t)
-    assert worst(t, "kl", told) < TOLERANCE
-    assert worst(t, "kl", told, np.zeros(len(t.labels))) > CAUGHT
+def test_pairs_have_the_chances_asked_for():
+    """Of the matchings of five clusters, by the chances of every sequence of pairs."""
+    log_chances = np.random.default_rng(0).normal(size=(5, 5)).astype(np.float32)
+    chance = {(i, j): np.exp(log_chances[i, j]) for i in range(5) for j in range(i)}
+    expected, total = np.zeros((5, 5)), sum(chance.values())
+    for first in chance:
+        free = {pair: chance[pair] for pair in chance if not set(pair) & set(first)}
+        for second in free:
+            mass = chance[first] / total * free[second] / sum(free.values())
+            expected[first] += mass
+            expected[second] += mass
+    uniforms = jax.random.uniform(jax.random.PRNGKey(0), (20_000, 5, 5))
+    matchings = jax.jit(jax.vmap(partial(pair_draws.random_matchings, number=1), (0, None)))(uniforms, log_chances)
+    pairs = np.asarray(matchings)[:, 0]
+    assert pairs.shape == (20_000, 2, 2)
+    seen = np.zeros((5, 5))
+    np.add.at(seen, tuple(pairs.reshape(-1, 2).T), 1 / len(pairs))
+    np.testing.assert_allclose(seen, expected, atol=4 * np.sqrt(0.25 / len(pairs)))
+
+
+def test_matchings_have_every_pair_once_before_any_twice():
+    uniforms = jax.random.uniform(jax.random.PRNGKey(0), (50, 4, 4))
+    of_three = jax.jit(jax.vmap(lambda u: pair_draws.random_matchings(u, jnp.zeros((4, 4)), 3)))
+    for matchings in np.asarray(of_three(uniforms)):
+        assert len({frozenset(pair.tolist()) for pair in matchings.reshape(-1, 2)}) == 6
+        assert all(len(set(pairs.ravel().tolist())) == 4 for pairs in matchings)
+
+
+@pytest.mark.parametrize("loss", ["kmeans", "kl"])
+def test_chances_of_pairs_fall_with_the_divergence_of_their_centers_and_read_nothing_else(loss):
+    t = tiny("1:1, three clusters", loss)
+    centers = some_centers(t, 1)
+    told = np.asarray(all_states(t, lambda state: pair_draws.log_chances(t.target, with_centers(state, centers))))
+    assert (told == told[0]).all()
+    apart = np.array([[divergence(loss, a, b) for b in np.asarray(centers)] for a in np.asarray(centers)])
+    apart = LAMBDA * t.weight.mean() * (apart + apart.T) / 2
+    pairs = np.tril_indices(3, -1)
+    right = np.clip(pair_draws.SLOWLY * (apart[pairs] - apart[pairs].min()), 0, pair_draws.FAR)
+    np.testing.assert_allclose(told[0][pairs], -right, atol=1e-9)
+
+
+def test_rows_on_both_sides_of_an_empty_border_are_near(monkeypatch):
+    """Where the border of two clusters has no row, those on either side decide how many cross it."""
+    monkeypatch.setattr(pair_draws, "BLOCK", 1)
+    t = tiny("1:1, three clusters")
+    for low, high in ((-3.0, 3.0), (-1.0, 30.0)):
+        margin = on_device(np.r_[np.linspace(low - 20, low, 25), np.linspace(high, high + 20, 25)])
+        bins = np.asarray(pair_draws.bin_of(margin))
+        held = np.bincount(bins, minlength=pair_draws.BINS).astype(np.int32)
+        first, last = pair_draws.near_bins(t.target, on_device(np.stack([held, held])), 1, 0.0)
+        near = held[first[0] : last[0] + 1].sum()
+        assert first[0] <= bins[24]
+        assert last[0] >= bins[25]
+        assert near <= 4
+
+
+def test_rows_a_little_further_away_fill_a_block(monkeypatch):
+    monkeypatch.setattr(pair_draws, "block_size", lambda n_obs, n_segments: 16)
+    t = tiny("1:1, three clusters")
+    bins = np.asarray(pair_draws.bin_of(on_device(np.linspace(-20.0, 20.0, 201))))
+    held = np.bincount(bins, minlength=pair_draws.BINS).astype(np.int32)
+    for reach, least in ((0.1, 8), (2.5, 24)):
+        first, last = pair_draws.near_bins(t.target, on_device(np.stack([held, held])), 1, reach)
+        near = held[first[0] : last[0] + 1].sum()
+        assert least <= near <= least + 8
 
 
 def test_the_move_carries_out_what_the_laws_say():
@@ -260,10 +318,10 @@ def test_the_move_carries_out_what_the_laws_say():
         def one(key):
             given = with_centers(state, centers)
             key_pairs, key_block = jax.random.split(key)
-            pairs = pair_draws.random_pairs(jax.random.uniform(key_pairs, (3,)))
-            ordered = pair_draws.in_order(t.target, given, pairs, FAR)
+            (pairs,) = pair_draws.random_matchings(jax.random.uniform(key_pairs, (3, 3)), jnp.zeros((3, 3)), 1)
+            near = pair_draws.near_rows(t.target, given, pairs, FAR)
             now = pair_draws.filled(t.target, given)
-            return pair_draws.drawn_block(key_block, t.target, given, ordered, 0, now)
+            return pair_draws.drawn_block(key_block, t.target, given, near, 0, now)
 
         return jax.vmap(one)(jax.random.split(jax.random.PRNGKey(3), 3))
 
@@ -288,7 +346,7 @@ def test_clusters_stay_balanced_where_odds_are_extreme():
     def run(keys, label, dispersion):
         def one(key):
             given = Labelling(label, dispersion, centers)
-            return pair_draws.drawn(key, t.target, given)
+            return pair_draws.PairDraws()(key, t.target, given)[0].label
 
         return jax.vmap(one)(keys)
 

@@ -11,6 +11,8 @@ independently apart from the constraint on the groups' counts and g. A draw has 
 If g reads more than counts, the draw is a proposal, and each pair of clusters accepts or refuses it. Rows near the
 border of two clusters are dealt into blocks, which are drawn one after the other while all other rows stay. The choice
 of these rows depends on their margins r alone: exchanging labels within a pair changes neither its rows nor margins.
+
+Near clusters are paired more often, as few rows change between far ones. The choice reads nothing but centres and lambda.
 """
 
 from dataclasses import dataclass
@@ -29,22 +31,25 @@ from bayesfair.gibbs.loss import ClusterMeans, Units, cluster_means
 from bayesfair.gibbs.parts_of_rows import map_rows
 from bayesfair.gibbs.poisson_binomial import by_inverse, count_tree, drawn_trials, log_count_law, tilted_to
 
+FAR = 4.0  # clusters farther apart than the nearest ones are up to exp(FAR) times less often paired
+SLOWLY = 0.35  # fall of the log of that chance with lambda times the divergence, and of the number of rows that move
+AGAIN = 1e3  # in logs: pairs that a matching had wait until all others had their turn
 BLOCK = 256  # rows of a group in a pair of clusters that are drawn at once
 MORE_LINES, PLACES = 3, 128  # lines along which counts are drawn beyond the number of groups; places per line
 QUANTILES = 128  # quantiles of margins that are searched for the border
-DECIDED = 2.5  # log odds from the border beyond which rows of a large group are often left out
+DECIDED = 2.5  # log odds from the border beyond which rows are often left out
+BINS, BINS_PER_UNIT = 256, 8  # of log(1 + |margin|), with the margin's sign; they are counted to find the border
 MANY_BLOCKS = 1 << 20  # a random number below it modulo the number of blocks is nearly uniform
-SORT_BITS = 32
 
 
-class Ordered(NamedTuple):
-    """The rows of every pair of clusters, sorted by pair, group and margin."""
+class NearRows(NamedTuple):
+    """The rows near the border of every pair of clusters, sorted by pair and group."""
 
     row: Int[Array, " obs"]
-    margin: Float[Array, " obs"]  # log odds of the pair's first cluster
+    margin: Float[Array, " obs"]  # of every row of the table: log odds of the pair's first cluster
     pairs: Int[Array, "pairs 2"]
     first: Int[Array, "pairs groups"]  # the place of each group's first row
-    near: Int[Array, "2 pairs groups"]  # how many ranks precede the border, and how many are near it
+    size: Int[Array, "pairs groups"]
 
     @property
     def block_size(self) -> int:
@@ -52,12 +57,12 @@ class Ordered(NamedTuple):
 
     @property
     def n_blocks(self):
-        """The number of blocks of the rows near the border (pairs, groups)."""
-        return jnp.maximum(-(-self.near[1] // self.block_size), 1)
+        """The number of blocks (pairs, groups)."""
+        return jnp.maximum(-(-self.size // self.block_size), 1)
 
 
 class Block(NamedTuple):
-    """Rows that are drawn at once: some of each group, in the order of their margins, `there` or padding."""
+    """Rows that are drawn at once: some of each group, `there` or padding."""
 
     row: Int[Array, "pairs groups rows"]
     there: Bool[Array, "pairs groups rows"]
@@ -84,40 +89,67 @@ class Filled(NamedTuple):
 
 @dataclass(frozen=True)
 class PairDraws:
-    """Pairs the clusters at random (with K odd one stays alone) and draws each pair's labels, `times` times."""
+    """Draws the labels of all pairs of clusters of a random matching (with K odd one stays alone), `times` times."""
 
     times: int = 1
 
     statistics = {"pair_rate": Statistic("figure")}  # noqa: RUF012
 
     def __call__(self, key, target: HasLabels, state: Labelling):
+        shape = target.n_clusters, target.n_clusters
+        uniforms = jax.random.uniform(jax.random.fold_in(key, self.times), shape)
+        matchings = random_matchings(uniforms, log_chances(target, state), self.times)
+
         def once(i, label):
-            return drawn(jax.random.fold_in(key, i), target, state._replace(label=label))
+            return drawn(jax.random.fold_in(key, i), target, state._replace(label=label), matchings[i])
 
         label = jax.lax.fori_loop(0, self.times, once, state.label)
         moved = (label != state.label).mean(dtype=target.x.dtype)
         return state._replace(label=label), {"pair_rate": moved}
 
 
-def drawn(key, target: HasLabels, state: Labelling) -> Int[Array, " obs"]:
-    """Labels after a draw of all pairs of a random matching."""
+def drawn(key, target: HasLabels, state: Labelling, pairs) -> Int[Array, " obs"]:
+    """Labels after a draw of all pairs of a matching."""
     key_here, key_blocks = jax.random.split(key)
-    uniforms = jax.random.uniform(key_here, (target.n_clusters + 3,))
-    pairs = random_pairs(uniforms[3:])
+    uniforms = jax.random.uniform(key_here, (3,))
     # The median reach is 3.5 log odds; one draw in a hundred reaches 25, so that no row is left out for good.
-    ordered = in_order(target, state, pairs, DECIDED / jnp.sqrt(jnp.maximum(uniforms[0], 1e-6)))
+    near = near_rows(target, state, pairs, DECIDED / jnp.sqrt(jnp.maximum(uniforms[0], 1e-6)))
     # Start at a random block and go either way: a sequence of blocks and its reverse are equally likely.
     first, step = (uniforms[1] * MANY_BLOCKS).astype(jnp.int32), jnp.where(uniforms[2] < 0.5, 1, -1)
 
     def once(i, filled):
-        return drawn_block(jax.random.fold_in(key_blocks, i), target, state, ordered, first + step * i, filled)
+        return drawn_block(jax.random.fold_in(key_blocks, i), target, state, near, first + step * i, filled)
 
-    return jax.lax.fori_loop(0, ordered.n_blocks.max(), once, filled(target, state)).label
+    return jax.lax.fori_loop(0, jnp.ceil(near.n_blocks.mean()).astype(jnp.int32), once, filled(target, state)).label
 
 
-def random_pairs(uniforms: Float[Array, " clusters"]) -> Int[Array, "pairs 2"]:
-    """The clusters sorted by these numbers, in pairs."""
-    return jnp.argsort(uniforms)[: len(uniforms) // 2 * 2].reshape(-1, 2).astype(jnp.int32)
+def random_matchings(uniforms: Float[Array, "clusters clusters"], log_chances, number) -> Int[Array, "number pairs 2"]:
+    """Matchings of the clusters: of the pairs of free ones, the next is drawn in proportion to its chance (exponential race).
+
+    No pair is in two of them as long as others are left.
+    """
+    n_clusters = len(uniforms)
+    time = jnp.log(-jnp.log1p(-uniforms)) - log_chances
+    time = jnp.where(jnp.tri(n_clusters, k=-1, dtype=bool), time, jnp.inf)
+
+    def choose(time, _):
+        pair = jnp.stack(jnp.unravel_index(time.argmin(), time.shape)).astype(jnp.int32)
+        return time.at[pair].set(jnp.inf).at[:, pair].set(jnp.inf), pair
+
+    def match(time, _):
+        pairs = jax.lax.scan(choose, time, length=n_clusters // 2)[1]
+        return time.at[tuple(pairs.T)].add(AGAIN), pairs
+
+    return jax.lax.scan(match, time, length=number)[1]
+
+
+def log_chances(target: HasLabels, state: Labelling) -> Float[Array, "clusters clusters"]:
+    """Log chances of all pairs of clusters, up to a constant: they fall with the divergence of the centres, down to a floor."""
+    apart = target.loss.divergences(state.centers, state.centers)
+    apart -= jnp.diag(apart)[:, None]
+    apart = state.lambdas * target.weights.mean() * (apart + apart.T) / 2
+    nearest = jnp.where(jnp.eye(len(apart), dtype=bool), jnp.inf, apart).min()
+    return -jnp.clip(SLOWLY * (apart - nearest), 0, FAR)
 
 
 def filled(target: HasLabels, state: Labelling) -> Filled:
@@ -127,24 +159,24 @@ def filled(target: HasLabels, state: Labelling) -> Filled:
     return Filled(state.label, target.counts(state.label), means)
 
 
-def drawn_block(key, target: HasLabels, state: Labelling, ordered: Ordered, number, now: Filled) -> Filled:
+def drawn_block(key, target: HasLabels, state: Labelling, near: NearRows, number, now: Filled) -> Filled:
     """Draw the block of this number for each group in each pair."""
     key_counts, key_labels, key_accept = jax.random.split(key, 3)
-    block = block_of(ordered, number, now.label)
+    block = block_of(near, number, now.label)
     tilt = tilted_to(block.margin, block.there, block.held)
     tree = computed_once(count_tree(block.margin + tilt[..., None], block.there))
-    counts = now.counts[ordered.pairs]
+    counts = now.counts[near.pairs]
     count = counts_along(key_counts, target, state, counts, block, log_count_law(tree, tilt))
     trials = drawn_trials(key_labels, tree, count)
     # If the odds are too extreme for floating point, the tables are empty and the rows stay.
     told = ((trials == 0) | (trials == 1) & block.there).all((1, 2)) & (trials.sum(-1) == count).all(1)
     in_a = jnp.where(told[:, None, None], trials == 1, block.in_a)
-    after = with_block(target, now, ordered.pairs, block, in_a)
+    after = with_block(target, now, near.pairs, block, in_a)
     if now.means is None:
         return after
-    log_ratio = log_rest(target, state, after.means)[ordered.pairs] - log_rest(target, state, now.means)[ordered.pairs]
+    log_ratio = log_rest(target, state, after.means)[near.pairs] - log_rest(target, state, now.means)[near.pairs]
     kept = jnp.log(jax.random.uniform(key_accept, log_ratio.shape[:1], target.x.dtype)) < log_ratio.sum(1)
-    return with_block(target, now, ordered.pairs, block, jnp.where(kept[:, None, None], in_a, block.in_a))
+    return with_block(target, now, near.pairs, block, jnp.where(kept[:, None, None], in_a, block.in_a))
 
 
 def with_block(target: HasLabels, now: Filled, pairs, block: Block, in_a) -> Filled:
@@ -169,31 +201,32 @@ def with_block(target: HasLabels, now: Filled, pairs, block: Block, in_a) -> Fil
 # Blocks
 
 
-def in_order(target: HasLabels, state: Labelling, pairs, reach) -> Ordered:
-    """All rows sorted by pair, group and margin; rows within `reach` of the border are near it."""
+def near_rows(target: HasLabels, state: Labelling, pairs, reach) -> NearRows:
+    """The rows within `reach` of the border of their pair of clusters."""
     n_groups, n_pairs = target.n_groups, len(pairs)
-    n_segments = n_pairs * n_groups + 1  # the last one holds rows in no pair
+    n_segments = n_pairs * n_groups + 1  # the last one holds rows in no pair, or not near the border
     pair_of = (
         jnp.full(target.n_clusters, n_pairs, jnp.int32).at[pairs].set(jnp.arange(n_pairs, dtype=jnp.int32)[:, None])
     )
 
-    def of(rows, number):
+    def of(rows, _):
         x, label, group, weight = rows
         pair = pair_of[label]
         margin = state.lambdas * margins(target, x, pair, pairs, state.centers)
         margin = (margin if weight is None else weight * margin).astype(target.x.dtype)
-        segment = jnp.minimum(pair * n_groups + group, n_segments - 1)
-        return sort_key(segment, margin, n_segments), number, margin
+        return jnp.minimum(pair * n_groups + group, n_segments - 1), margin
 
     rows = target.x, state.label, target.group, target.weight
-    key, row, margin = computed_once(map_rows(of, rows))
-    # One key of 32 bits for segment and margin: four times as fast as two.
-    key, row = jax.lax.sort((key, row), num_keys=1, is_stable=True)
-    margin = margin[row]
-    begins = jnp.arange(n_segments, dtype=jnp.uint32) << (SORT_BITS - bits_of(n_segments))
-    first = jnp.searchsorted(key, begins).astype(jnp.int32)
-    first, size = (part.reshape(n_pairs, n_groups) for part in (first[:-1], jnp.diff(first)))
-    return Ordered(row, margin, pairs, first, near_the_border(target, margin, first, size, reach))
+    segment, margin = computed_once(map_rows(of, rows))
+    bin = bin_of(margin)
+    held = jnp.zeros((n_segments - 1, BINS), jnp.int32).at[segment, bin].add(1, mode="drop")
+    first, last = near_bins(target, held, n_pairs, reach)
+    is_near = (segment < n_segments - 1) & (bin >= first[segment]) & (bin <= last[segment])
+    segment = jnp.where(is_near, segment, n_segments - 1)
+    segment, row = jax.lax.sort((segment, jnp.arange(target.n_obs, dtype=jnp.int32)), num_keys=1)
+    begins = jnp.searchsorted(segment, jnp.arange(n_segments)).astype(jnp.int32)
+    first, size = (part.reshape(n_pairs, n_groups) for part in (begins[:-1], jnp.diff(begins)))
+    return NearRows(row, margin, pairs, first, size)
 
 
 def margins(target: HasLabels, x, pair, pairs, centers):
@@ -202,48 +235,38 @@ def margins(target: HasLabels, x, pair, pairs, centers):
     return b - a
 
 
-def sort_key(segment, margin, n_kinds):
-    """A key that sorts by segment (of `n_kinds`), then by the leading bits of the margin."""
-    bits = bits_of(n_kinds)
-    raw = jax.lax.bitcast_convert_type(margin.astype(jnp.float32), jnp.int32)
-    ascending = jnp.where(raw < 0, ~raw, raw ^ jnp.int32(-(2**31))).astype(jnp.uint32)
-    return (segment.astype(jnp.uint32) << (SORT_BITS - bits)) | (ascending >> bits)
+def bin_of(margin):
+    """The bin of each margin: bins are narrow near zero, and the outermost ones have no end."""
+    scaled = jnp.sign(margin) * jnp.log1p(jnp.abs(margin)) * BINS_PER_UNIT
+    return jnp.clip(scaled + BINS / 2, 0, BINS - 1).astype(jnp.int32)
 
 
-def bits_of(n_kinds):
-    return max(n_kinds - 1, 1).bit_length()
-
-
-def near_the_border(target: HasLabels, margin, first, size, reach) -> Int[Array, "2 pairs groups"]:
-    """Of each group of each pair, the first rank that is near the border of the two clusters, and how many are: full blocks.
+def near_bins(target: HasLabels, held: Int[Array, "segments bins"], n_pairs, reach):
+    """The first and last bin of margins (segments,) near the border of two clusters, given how many rows bins hold.
 
     Clusters with every group in the same proportion meet at the quantile of all groups where margins, times sizes, add
-    up to zero. Others meet anywhere between that and margin zero.
+    up to zero, or between this quantile and the next one, as there may be no rows. Others meet anywhere between that and
+    margin zero. Bins a little further away fill the last block at no cost.
     """
-    share = (jnp.arange(QUANTILES) + 0.5) / QUANTILES
-    place = first[..., None] + (share * size[..., None]).astype(jnp.int32)
-    there = margin[jnp.minimum(place, target.n_obs - 1)]
-    meet = (size[..., None] * there).sum(1) < 0
-    at = jnp.take_along_axis(there, jnp.minimum(meet.sum(-1), QUANTILES - 1)[:, None, None], -1)[..., 0]
-    apart = is_exact(target.constraint)
-    low, high = (at, at) if apart else (jnp.minimum(at, 0), jnp.maximum(at, 0))
-
-    def ranks_below(limit):
-        """Number of margins of each group below its limit, by bisection."""
-
-        def halve(_, ends):
-            low, high = ends
-            middle = (low + high) // 2
-            below = (margin[jnp.minimum(first + middle, target.n_obs - 1)] < limit) & (low < high)
-            return jnp.where(below, middle + 1, low), jnp.where(below, high, middle)
-
-        return jax.lax.fori_loop(0, target.n_obs.bit_length() + 1, halve, (jnp.zeros_like(size), size))[0]
-
-    passed, block = ranks_below(low - reach), block_size(target.n_obs, size.size)
-    near = ranks_below(high + reach) - passed
-    filled = block * jnp.maximum(-(-near // block), 1)  # rows a little further away fill the last block at no cost
-    passed = jnp.clip(passed - (filled - near) // 2, 0, jnp.maximum(size - filled, 0))
-    return jnp.stack([passed, jnp.minimum(filled, size - passed)])
+    scaled = (jnp.arange(BINS, dtype=jnp.float32) - BINS / 2) / BINS_PER_UNIT
+    lowest = jnp.sign(scaled) * jnp.expm1(jnp.abs(scaled))  # the least margin of each bin
+    up_to = jnp.cumsum(held, 1)
+    size = up_to[:, -1:]
+    bins = jax.vmap(jnp.searchsorted)(up_to, size * (jnp.arange(QUANTILES) + 0.5) / QUANTILES)
+    paid = (size * lowest[bins]).reshape(n_pairs, -1, QUANTILES).sum(1)
+    meet = jnp.repeat((paid < 0).sum(1), target.n_groups)[:, None]
+    first, last = (jnp.take_along_axis(bins, jnp.clip(at, 0, QUANTILES - 1), 1) for at in (meet - 1, meet))
+    if not is_exact(target.constraint):
+        first, last = jnp.minimum(first, BINS // 2), jnp.maximum(last, BINS // 2)
+    first = jnp.minimum(bin_of(lowest[first] - reach), first)
+    last = jnp.maximum(bin_of(lowest[last] + reach), last)
+    block, until = block_size(target.n_obs, len(held)), jnp.take_along_axis(up_to, last, 1)
+    near = until - jnp.take_along_axis(up_to - held, first, 1)
+    filled = block * jnp.maximum(-(-near // block), 1)
+    until = jnp.clip(until + (filled - near) // 2, jnp.minimum(filled, size), size)
+    first = jnp.minimum(first, (up_to - held < until - filled).sum(1, keepdims=True))
+    last = jnp.maximum(last, (up_to <= until).sum(1, keepdims=True) - 1)
+    return first[:, 0], last[:, 0]
 
 
 def block_size(n_obs, n_segments) -> int:
@@ -252,16 +275,14 @@ def block_size(n_obs, n_segments) -> int:
     return min(BLOCK, power_of_two(alike))
 
 
-def block_of(ordered: Ordered, number, label) -> Block:
+def block_of(near: NearRows, number, label) -> Block:
     """Every n-th row near the border from row `number` modulo n on, with n the number of blocks."""
-    passed, near = ordered.near[..., None]
-    apart = ordered.n_blocks[..., None]
-    rank = number % apart + apart * jnp.arange(ordered.block_size, dtype=jnp.int32)
-    there = rank < near
-    place = jnp.where(there, ordered.first[..., None] + passed + rank, 0)
-    row = ordered.row[place]
-    in_a = there & (label[row] == ordered.pairs[:, :1, None])
-    return Block(row, there, in_a, jnp.where(there, ordered.margin[place], 0))
+    apart, size = near.n_blocks[..., None], near.size[..., None]
+    rank = number % apart + apart * jnp.arange(near.block_size, dtype=jnp.int32)
+    there = rank < size
+    row = near.row[jnp.where(there, near.first[..., None] + rank, 0)]
+    in_a = there & (label[row] == near.pairs[:, :1, None])
+    return Block(row, there, in_a, jnp.where(there, near.margin[row], 0))
 
 
 # Counts

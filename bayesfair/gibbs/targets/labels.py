@@ -70,7 +70,6 @@ class Labels(HasLabels, Target):
     modes: Modes | None = None
 
     promise = "labels"
-    looks_per_row = 250  # rows are visited one after the other
     state_dims = {"label": ("obs",)}  # noqa: RUF012
     statistics = {  # noqa: RUF012
         "lp": Statistic("quantity"),
