@@ -279,8 +279,8 @@ def test_chances_of_pairs_fall_with_the_divergence_of_their_centers_and_read_not
     apart = np.array([[divergence(loss, a, b) for b in np.asarray(centers)] for a in np.asarray(centers)])
     apart = LAMBDA * t.weight.mean() * (apart + apart.T) / 2
     pairs = np.tril_indices(3, -1)
-    right = np.clip(pair_draws.SLOWLY * (apart[pairs] - apart[pairs].min()), 0, pair_draws.FAR)
-    np.testing.assert_allclose(told[0][pairs], -right, atol=1e-9)
+    right = np.maximum(-pair_draws.FALL * (apart[pairs] - apart[pairs].min()), pair_draws.LEAST)
+    np.testing.assert_allclose(told[0][pairs], right, atol=1e-9)
 
 
 def test_rows_on_both_sides_of_an_empty_border_are_near(monkeypatch):

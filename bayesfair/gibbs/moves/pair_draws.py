@@ -31,8 +31,9 @@ from bayesfair.gibbs.loss import ClusterMeans, Units, cluster_means
 from bayesfair.gibbs.parts_of_rows import map_rows
 from bayesfair.gibbs.poisson_binomial import by_inverse, count_tree, drawn_trials, log_count_law, tilted_to
 
-FAR = 4.0  # clusters farther apart than the nearest ones are up to exp(FAR) times less often paired
-SLOWLY = 0.35  # fall of the log of that chance with lambda times the divergence, and of the number of rows that move
+# Log chance that two clusters are paired: its fall per nat of lambda times their divergence (the number of rows that move
+# falls as fast), and the least of it.
+FALL, LEAST = 0.35, -4.0
 AGAIN = 1e3  # in logs: pairs that a matching had wait until all others had their turn
 BLOCK = 256  # rows of a group in a pair of clusters that are drawn at once
 MORE_LINES, PLACES = 3, 128  # lines along which counts are drawn beyond the number of groups; places per line
@@ -149,7 +150,7 @@ def log_chances(target: HasLabels, state: Labelling) -> Float[Array, "clusters c
     apart -= jnp.diag(apart)[:, None]
     apart = state.lambdas * target.weights.mean() * (apart + apart.T) / 2
     nearest = jnp.where(jnp.eye(len(apart), dtype=bool), jnp.inf, apart).min()
-    return -jnp.clip(SLOWLY * (apart - nearest), 0, FAR)
+    return jnp.maximum(-FALL * (apart - nearest), LEAST)
 
 
 def filled(target: HasLabels, state: Labelling) -> Filled:
