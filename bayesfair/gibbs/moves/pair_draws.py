@@ -39,7 +39,7 @@ BLOCK = 256  # rows of a group in a pair of clusters that are drawn at once
 MORE_LINES, PLACES = 3, 128  # lines along which counts are drawn beyond the number of groups; places per line
 QUANTILES = 128  # quantiles of margins that are searched for the border
 DECIDED = 2.5  # log odds from the border beyond which rows are often left out
-BINS, BINS_PER_UNIT = 256, 8  # of log(1 + |margin|), with the margin's sign; they are counted to find the border
+BINS, BINS_PER_UNIT = 256, 8  # of log(1 + |margin|), with the margin's sign; a bin's number is one byte
 MANY_BLOCKS = 1 << 20  # a random number below it modulo the number of blocks is nearly uniform
 
 
@@ -215,11 +215,10 @@ def near_rows(target: HasLabels, state: Labelling, pairs, reach) -> NearRows:
         pair = pair_of[label]
         margin = state.lambdas * margins(target, x, pair, pairs, state.centers)
         margin = (margin if weight is None else weight * margin).astype(target.x.dtype)
-        return jnp.minimum(pair * n_groups + group, n_segments - 1), margin
+        return jnp.minimum(pair * n_groups + group, n_segments - 1), margin, bin_of(margin)
 
     rows = target.x, state.label, target.group, target.weight
-    segment, margin = computed_once(map_rows(of, rows))
-    bin = bin_of(margin)
+    segment, margin, bin = computed_once(map_rows(of, rows))
     held = jnp.zeros((n_segments - 1, BINS), jnp.int32).at[segment, bin].add(1, mode="drop")
     first, last = near_bins(target, held, n_pairs, reach)
     is_near = (segment < n_segments - 1) & (bin >= first[segment]) & (bin <= last[segment])
@@ -239,7 +238,7 @@ def margins(target: HasLabels, x, pair, pairs, centers):
 def bin_of(margin):
     """The bin of each margin: bins are narrow near zero, and the outermost ones have no end."""
     scaled = jnp.sign(margin) * jnp.log1p(jnp.abs(margin)) * BINS_PER_UNIT
-    return jnp.clip(scaled + BINS / 2, 0, BINS - 1).astype(jnp.int32)
+    return jnp.clip(scaled + BINS / 2, 0, BINS - 1).astype(jnp.uint8)
 
 
 def near_bins(target: HasLabels, held: Int[Array, "segments bins"], n_pairs, reach):
