@@ -48,7 +48,7 @@ PROGRAMS = {  # in one process that runs all fast tests; a file that is not name
     "gibbs/test_mean_field.py": 20,
     "gibbs/test_mode_jumps.py": 17,
     "gibbs/test_mode_search.py": 16,
-    "gibbs/test_pair_draws.py": 46,
+    "gibbs/test_pair_draws.py": 51,
     "gibbs/test_parts_of_rows.py": 41,
     "gibbs/test_replicas.py": 9,
     "gibbs/test_sampler.py": 10,

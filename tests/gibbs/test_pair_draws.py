@@ -283,30 +283,35 @@ def test_chances_of_pairs_fall_with_the_divergence_of_their_centers_and_read_not
     np.testing.assert_allclose(told[0][pairs], right, atol=1e-9)
 
 
+def near(margins, reach):
+    """(the bin of each margin, the first and last bin that are near) if both groups have these margins."""
+    t = tiny("1:1, three clusters")
+
+    @jax.jit
+    def of(margins):
+        bins = pair_draws.bin_of(margins)
+        held = jnp.zeros((2, pair_draws.BINS), jnp.int32).at[:, bins].add(1)
+        return bins, *pair_draws.near_bins(t.target, held, 1, reach)
+
+    bins, first, last = map(np.asarray, of(margins))
+    return bins, first[0], last[0]
+
+
 def test_rows_on_both_sides_of_an_empty_border_are_near(monkeypatch):
     """Where the border of two clusters has no row, those on either side decide how many cross it."""
     monkeypatch.setattr(pair_draws, "BLOCK", 1)
-    t = tiny("1:1, three clusters")
     for low, high in ((-3.0, 3.0), (-1.0, 30.0)):
-        margin = on_device(np.r_[np.linspace(low - 20, low, 25), np.linspace(high, high + 20, 25)])
-        bins = np.asarray(pair_draws.bin_of(margin))
-        held = np.bincount(bins, minlength=pair_draws.BINS).astype(np.int32)
-        first, last = pair_draws.near_bins(t.target, on_device(np.stack([held, held])), 1, 0.0)
-        near = held[first[0] : last[0] + 1].sum()
-        assert first[0] <= bins[24]
-        assert last[0] >= bins[25]
-        assert near <= 4
+        bins, first, last = near(np.r_[np.linspace(low - 20, low, 25), np.linspace(high, high + 20, 25)], 0.0)
+        assert first <= bins[24]
+        assert last >= bins[25]
+        assert ((bins >= first) & (bins <= last)).sum() <= 4
 
 
 def test_rows_a_little_further_away_fill_a_block(monkeypatch):
     monkeypatch.setattr(pair_draws, "block_size", lambda n_obs, n_segments: 16)
-    t = tiny("1:1, three clusters")
-    bins = np.asarray(pair_draws.bin_of(on_device(np.linspace(-20.0, 20.0, 201))))
-    held = np.bincount(bins, minlength=pair_draws.BINS).astype(np.int32)
     for reach, least in ((0.1, 8), (2.5, 24)):
-        first, last = pair_draws.near_bins(t.target, on_device(np.stack([held, held])), 1, reach)
-        near = held[first[0] : last[0] + 1].sum()
-        assert least <= near <= least + 8
+        bins, first, last = near(np.linspace(-20.0, 20.0, 201), reach)
+        assert least <= ((bins >= first) & (bins <= last)).sum() <= least + 8
 
 
 def test_the_move_carries_out_what_the_laws_say():

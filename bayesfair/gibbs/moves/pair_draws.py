@@ -115,13 +115,14 @@ def drawn(key, target: HasLabels, state: Labelling, pairs) -> Int[Array, " obs"]
     uniforms = jax.random.uniform(key_here, (3,))
     # The median reach is 3.5 log odds; one draw in a hundred reaches 25, so that no row is left out for good.
     near = near_rows(target, state, pairs, DECIDED / jnp.sqrt(jnp.maximum(uniforms[0], 1e-6)))
-    # Start at a random block and go either way: a sequence of blocks and its reverse are equally likely.
+    # As many blocks as pairs have on average, from a random one on, either way: a sequence and its reverse are equally likely.
     first, step = (uniforms[1] * MANY_BLOCKS).astype(jnp.int32), jnp.where(uniforms[2] < 0.5, 1, -1)
 
     def once(i, filled):
         return drawn_block(jax.random.fold_in(key_blocks, i), target, state, near, first + step * i, filled)
 
-    return jax.lax.fori_loop(0, jnp.ceil(near.n_blocks.mean()).astype(jnp.int32), once, filled(target, state)).label
+    n_blocks = jnp.ceil(near.n_blocks.mean()).astype(jnp.int32)
+    return jax.lax.fori_loop(0, n_blocks, once, filled(target, state)).label
 
 
 def random_matchings(uniforms: Float[Array, "clusters clusters"], log_chances, number) -> Int[Array, "number pairs 2"]:
@@ -220,8 +221,8 @@ def near_rows(target: HasLabels, state: Labelling, pairs, reach) -> NearRows:
     rows = target.x, state.label, target.group, target.weight
     segment, margin, bin = computed_once(map_rows(of, rows))
     held = jnp.zeros((n_segments - 1, BINS), jnp.int32).at[segment, bin].add(1, mode="drop")
-    first, last = near_bins(target, held, n_pairs, reach)
-    is_near = (segment < n_segments - 1) & (bin >= first[segment]) & (bin <= last[segment])
+    least, most = near_bins(target, held, n_pairs, reach)
+    is_near = (segment < n_segments - 1) & (bin >= least[segment]) & (bin <= most[segment])
     segment = jnp.where(is_near, segment, n_segments - 1)
     segment, row = jax.lax.sort((segment, jnp.arange(target.n_obs, dtype=jnp.int32)), num_keys=1)
     begins = jnp.searchsorted(segment, jnp.arange(n_segments)).astype(jnp.int32)
