@@ -31,10 +31,10 @@ from bayesfair.gibbs.loss import ClusterMeans, Units, cluster_means
 from bayesfair.gibbs.parts_of_rows import map_rows
 from bayesfair.gibbs.poisson_binomial import by_inverse, count_tree, drawn_trials, log_count_law, tilted_to
 
-# Log chance that two clusters are paired: its fall per nat of lambda times their divergence (the number of rows that move
-# falls as fast), and the least of it.
+# The log chance that two clusters are paired falls from 0 to LEAST: by FALL for every nat of lambda times their divergence,
+# as fast as the number of rows that move.
 FALL, LEAST = 0.35, -4.0
-AGAIN = 1e3  # in logs: pairs that a matching had wait until all others had their turn
+AGAIN = 1e3  # added to the log time of a pair that was chosen: all others come first
 BLOCK = 256  # rows of a group in a pair of clusters that are drawn at once
 MORE_LINES, PLACES = 3, 128  # lines along which counts are drawn beyond the number of groups; places per line
 QUANTILES = 128  # quantiles of margins that are searched for the border
@@ -126,9 +126,10 @@ def drawn(key, target: HasLabels, state: Labelling, pairs) -> Int[Array, " obs"]
 
 
 def random_matchings(uniforms: Float[Array, "clusters clusters"], log_chances, number) -> Int[Array, "number pairs 2"]:
-    """Matchings of the clusters: of the pairs of free ones, the next is drawn in proportion to its chance (exponential race).
+    """Random matchings of the clusters.
 
-    No pair is in two of them as long as others are left.
+    Each takes pairs of free clusters one by one, in proportion to their chances, by an exponential race. No pair comes
+    twice while another one could be taken.
     """
     n_clusters = len(uniforms)
     time = jnp.log(-jnp.log1p(-uniforms)) - log_chances
@@ -149,7 +150,7 @@ def log_chances(target: HasLabels, state: Labelling) -> Float[Array, "clusters c
     """Log chances of all pairs of clusters, up to a constant: they fall with the divergence of the centres, down to a floor."""
     apart = target.loss.divergences(state.centers, state.centers)
     apart -= jnp.diag(apart)[:, None]
-    apart = state.lambdas * target.weights.mean() * (apart + apart.T) / 2
+    apart = state.lambdas * mean_weight(target) * (apart + apart.T) / 2
     nearest = jnp.where(jnp.eye(len(apart), dtype=bool), jnp.inf, apart).min()
     return jnp.maximum(-FALL * (apart - nearest), LEAST)
 
@@ -246,8 +247,8 @@ def near_bins(target: HasLabels, held: Int[Array, "segments bins"], n_pairs, rea
     """The first and last bin of margins (segments,) near the border of two clusters, given how many rows bins hold.
 
     Clusters with every group in the same proportion meet at the quantile of all groups where margins, times sizes, add
-    up to zero, or between this quantile and the next one, as there may be no rows. Others meet anywhere between that and
-    margin zero. Bins a little further away fill the last block at no cost.
+    up to zero. There may be no row at that place, so the quantiles on both sides count. Other clusters meet anywhere
+    between that and margin zero. Bins a little further away fill the last block at no cost.
     """
     scaled = (jnp.arange(BINS, dtype=jnp.float32) - BINS / 2) / BINS_PER_UNIT
     lowest = jnp.sign(scaled) * jnp.expm1(jnp.abs(scaled))  # the least margin of each bin
@@ -263,9 +264,9 @@ def near_bins(target: HasLabels, held: Int[Array, "segments bins"], n_pairs, rea
     last = jnp.maximum(bin_of(lowest[last] + reach), last)
     block, until = block_size(target.n_obs, len(held)), jnp.take_along_axis(up_to, last, 1)
     near = until - jnp.take_along_axis(up_to - held, first, 1)
-    filled = block * jnp.maximum(-(-near // block), 1)
-    until = jnp.clip(until + (filled - near) // 2, jnp.minimum(filled, size), size)
-    first = jnp.minimum(first, (up_to - held < until - filled).sum(1, keepdims=True))
+    room = block * jnp.maximum(-(-near // block), 1)
+    until = jnp.clip(until + (room - near) // 2, jnp.minimum(room, size), size)
+    first = jnp.minimum(first, (up_to - held < until - room).sum(1, keepdims=True))
     last = jnp.maximum(last, (up_to <= until).sum(1, keepdims=True) - 1)
     return first[:, 0], last[:, 0]
 
@@ -346,9 +347,13 @@ def log_line_law(target: HasLabels, state, stay, size, log_laws, along) -> Float
 def log_normalizers_at(target: HasLabels, state, size: Int[Array, "*clusters"]):
     """log g of clusters with `size` members, for a g that reads their number alone."""
     flat = size.reshape(-1)
-    mass = flat * (1 if target.weight is None else target.weight.mean())
+    mass = flat * mean_weight(target)
     means = ClusterMeans(flat, mass.astype(target.x.dtype), jnp.zeros((len(flat), target.x.shape[1]), target.x.dtype))
     return target.loss.augmentation.log_normalizer(state.lambdas, means).reshape(size.shape)
+
+
+def mean_weight(target: HasLabels):
+    return 1 if target.weight is None else target.weight.mean()
 
 
 def reads_who_moves(target: HasLabels) -> bool:

@@ -41,7 +41,6 @@ POOLS = 4  # pools of bundles, for losses without centres
 IN_TURN = 2_000  # rows, and pairs of rows, that are visited one by one
 PAIRED = 80_000  # rows in the random matchings of clusters per sweep: at least one matching, at most K - 1
 EXCURSIONS = 4
-PATH_MATCHINGS = 1  # matchings at every step of a jump
 STARTS_PER_CHAIN = 4  # cooled starts per chain; one for tables of many rows
 
 
@@ -164,14 +163,12 @@ class Labels(HasLabels, Target):
             bundles = (BundlesOfPeople(),) * (self.bundles.shape[-1] > 1)
             swaps = SwapsOfPeople(min(self.n_obs // 2, IN_TURN))
             return Counted((singles, swaps, *bundles, Excursions(EXCURSIONS))), *update
-        given_centers = GivenCenters((PairDraws(self._matchings(self.n_clusters - 1)),))
+        n_matchings = int(np.clip(PAIRED // self.n_obs, 1, self.n_clusters - 1))
+        given_centers = GivenCenters((PairDraws(n_matchings),))
         return given_centers, Counted((singles, Excursions(EXCURSIONS))), *update
 
-    def _matchings(self, most):
-        return int(np.clip(PAIRED // self.n_obs, 1, most))
-
     def path_moves(self):
-        return () if self.loss.augmentation is None else (PairDraws(self._matchings(PATH_MATCHINGS)),)
+        return () if self.loss.augmentation is None else (PairDraws(),)
 
     # States
 
