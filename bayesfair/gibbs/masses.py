@@ -80,30 +80,32 @@ def weigh(modes: list[Mode], chains: Chains, n_sweeps, longest=None, progress_ba
     pools = [Pool(mode, number, chains) for number, mode in enumerate(modes)]
     budget = BUDGET if chains.target.n_obs < MANY else BUDGET_OF_MANY
     left = chains.number * n_sweeps * budget if longest is None else np.inf
-    best, ratio = without_jumps(modes, chains.target)
     told, gone = [], set()
+    best, ratio = without_jumps(modes, chains.target, gone)
     most = n_sweeps * budget // 2 if longest is None else None  # a chain makes half of the steps in each direction
     with progress(most, "masses", progress_bar, at_most=True) as bar:
-        for _ in range(REFERENCES):
-            ratio = _over(ratio, best)
+        while len(told) < REFERENCES:
             ratio, length, spent = _against(best, pools, ratio, gone, left, longest or LONGEST, bar)
-            told, left = [*told, length], left - spent
+            left -= spent
+            if best in gone:
+                best, ratio = without_jumps(modes, chains.target, gone)
+                continue
+            told.append(length)
             heaviest = max(set(range(len(modes))) - gone, key=lambda j: middle(ratio[j]))
             if heaviest == best:
                 break
-            best = heaviest
+            best, ratio = heaviest, _over(ratio, heaviest)
         bar.total = bar.n
-    return Masses(best, gone, _over(ratio, best), [pool.run.states for pool in pools], max(told))
+    return Masses(best, gone, ratio, [pool.run.states for pool in pools], max(told))
 
 
-def without_jumps(modes: list[Mode], target) -> tuple[int, list[LogRatio]]:
-    """(the first reference mode, bounds of all masses over its own where estimated)."""
-    if not isinstance(target, HasLabels):
-        return 0, [UNKNOWN] * len(modes)
-    about, se = mean_field.log_masses(modes, target)
-    if not np.isfinite(about).all():
-        return 0, [UNKNOWN] * len(modes)
-    best = int(about.argmax())
+def without_jumps(modes: list[Mode], target, gone) -> tuple[int, list[LogRatio]]:
+    """(a reference mode that is not `gone`, the heaviest if estimated; bounds of all masses over its own)."""
+    about, se = np.zeros(len(modes)), np.full(len(modes), np.inf)
+    if isinstance(target, HasLabels):
+        found = mean_field.log_masses(modes, target)
+        about, se = found if np.isfinite(found.value).all() else (about, se)
+    best = max(set(range(len(modes))) - gone, key=lambda j: about[j])
     margin = MARGIN * target.n_clusters * target.x.shape[1] + 3 * np.hypot(se, se[best])
     bounds = [LogRatio(np.nan, np.nan, one - more, one + more) for one, more in zip(about - about[best], margin)]
     bounds[best] = ITSELF
@@ -118,7 +120,10 @@ def _over(ratio, best):
 
 
 def _against(best, pools, ratio, gone, budget, longest, bar):
-    """(log masses over that of `best`, length of the longest useful paths, steps); adds modes that are none to `gone`."""
+    """(log masses over that of `best`, length of the longest useful paths, steps); adds modes that are none to `gone`.
+
+    It ends when `best` turns out to be none: its chains left it, and those of another mode stayed.
+    """
     found, spent, told = list(ratio), 0, 0
     unsettled = [j for j, one in enumerate(found) if j != best and j not in gone and not _is_settled(one)]
     one_step = pools[best].target.clusters_are_independent
@@ -126,14 +131,17 @@ def _against(best, pools, ratio, gone, budget, longest, bar):
     tried = length = first = 1 if one_step else min(FIRST_LENGTH, longest - (longest + 1) % 2)
     while unsettled and (length == first or (spent < budget and length <= longest)):
         for j in list(unsettled):
-            measured, stayed, steps = _measured(pools[best], pools[j], length)
+            measured, (stayed, stayed_there), steps = _measured(pools[best], pools[j], length)
             before, n_chains = found[j], len(pools[j].run.keys)
             found[j] = both(before, measured)
             if found[j] == UNKNOWN:  # contradictory: keep the jumps, which are exact
                 found[j] = measured
             spent += 2 * n_chains * steps
             bar.update(steps)
-            if not stayed:
+            if stayed_there and not stayed:  # works from the reference tell nothing
+                gone.add(best)
+                return found, length, spent
+            if not stayed_there:
                 gone.add(j)
             affordable = min(longest, (budget - spent) / (4 * n_chains))
             if j in gone or _is_settled(found[j]) or _in_vain(before, measured, length, affordable):
@@ -156,8 +164,8 @@ def _is_settled(ratio: LogRatio) -> bool:
     return ratio.known or bool(ratio.upper < NEGLIGIBLE)
 
 
-def _measured(here: Pool, there: Pool, length) -> tuple[LogRatio, bool, int]:
-    """(log mass(there) / mass(here) by jumps of this length, whether most chains of `there` stayed, steps per chain)."""
+def _measured(here: Pool, there: Pool, length) -> tuple[LogRatio, list[bool], int]:
+    """(log mass(there) / mass(here) by jumps of this length, did most chains of either stay there, steps per chain)."""
     table = modes_table([here.mode, there.mode], here.target.x.dtype)
     works, ratio, rounds = [np.zeros(0), np.zeros(0)], UNKNOWN, 0
     while rounds == 0 or (rounds < ROUNDS and ratio.known and ratio.se > ENOUGH_SE):
@@ -167,7 +175,7 @@ def _measured(here: Pool, there: Pool, length) -> tuple[LogRatio, bool, int]:
             # A chain that has left its mode carries no information about it.
             works[way] = np.append(works[way], log_ratio[origin == way])
         ratio, rounds = log_mass_ratio(*works), rounds + 1
-    return ratio, 2 * len(works[1]) > rounds * len(there.run.keys), rounds * length
+    return ratio, [2 * len(own) > rounds * len(there.run.keys) for own in works], rounds * length
 
 
 def _jumps(keys, target, modes: Modes, states, length):

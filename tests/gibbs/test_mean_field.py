@@ -56,7 +56,7 @@ def test_a_mode_far_below_is_not_weighed_and_its_bound_has_a_margin(monkeypatch)
 
     def measured(here, there, length):
         weighed.append((here.mode, there.mode))
-        return LogRatio(1.0, 0.1, 0.8, 1.2), True, length
+        return LogRatio(1.0, 0.1, 0.8, 1.2), [True, True], length
 
     jumps_measured_by(measured, monkeypatch)
     estimates = lambda modes, target: mean_field.Estimates(np.array([-5.0, 0.0, -200.0, -15.0]), np.ones(4))  # noqa: E731
@@ -74,9 +74,9 @@ def test_an_estimate_that_is_no_number_bounds_nothing(monkeypatch):
     for value, se in (([0.0, np.nan], [1.0, 1.0]), ([0.0, -300.0], [3.0, 4.0]), ([0.0, -300.0], [3.0, np.inf])):
         estimates = mean_field.Estimates(np.array(value), np.array(se))
         monkeypatch.setattr(mean_field, "log_masses", lambda modes, target, estimates=estimates: estimates)
-        best, bounds = masses.without_jumps(["one", "other"], target)
+        best, bounds = masses.without_jumps(["one", "other"], target, set())
         if np.isnan(value[1]):
-            assert (best, bounds) == (0, [UNKNOWN, UNKNOWN])
+            assert (best, bounds) == (0, [ITSELF, UNKNOWN])
             continue
         assert (best, bounds[0]) == (0, ITSELF)
         margin = masses.MARGIN * target.n_clusters * target.x.shape[1] + 3 * np.hypot(*se)
@@ -90,7 +90,7 @@ def test_jumps_that_will_tell_less_than_the_estimate_are_not_made(width, lengths
 
     def measured(here, there, length):
         walked.append(length)
-        return LogRatio(np.nan, np.nan, -8500 / length, 8500 / length), True, length
+        return LogRatio(np.nan, np.nan, -8500 / length, 8500 / length), [True, True], length
 
     jumps_measured_by(measured, monkeypatch)
     monkeypatch.setattr(

@@ -192,12 +192,13 @@ def test_a_relocated_centre_leaves_a_bad_optimum():
     assert np.isclose(KMeans(4, init=cooled, n_init=1).fit(X).inertia_, best)
 
 
-FEW_PEOPLE = SimpleNamespace(n_obs=100, clusters_are_independent=True)
+FEW_PEOPLE = SimpleNamespace(n_obs=100, n_clusters=2, x=np.zeros((100, 1)), clusters_are_independent=True)
+STAYED = [True, True]
 
 
 def test_masses_are_over_the_heaviest_though_every_reference_turned_out_lighter(monkeypatch):
     def measured(here, there, length):
-        return (LogRatio(1.0, 0.1, 0.8, 1.2) if there.mode == here.mode + 1 else UNKNOWN), True, length
+        return (LogRatio(1.0, 0.1, 0.8, 1.2) if there.mode == here.mode + 1 else UNKNOWN), STAYED, length
 
     jumps_measured_by(measured, monkeypatch)
     found = weigh(list(range(6)), Chains(FEW_PEOPLE, None, 0, 4), 100)
@@ -211,13 +212,17 @@ def test_a_mode_that_its_chains_leave_is_no_reference(monkeypatch):
 
     def measured(here, there, length):
         mass = known[there.mode]
-        return LogRatio(mass, 0.1, mass - 0.2, mass + 0.2), there.mode != "left", length
+        return LogRatio(mass, 0.1, mass - 0.2, mass + 0.2), [one.mode != "left" for one in (here, there)], length
 
     known = {"left": 5.0, "stays": -1.0}
     jumps_measured_by(measured, monkeypatch)
     found = weigh(["best", "left", "stays"], Chains(FEW_PEOPLE, None, 0, 4), 100)
     assert (found.best, found.left) == (0, {1})
     assert found.ratio[2].estimate == -1.0
+    known["best"] = 0.0  # on 2,000 people "left" was the first reference, and nothing told that it is none
+    found = weigh(["left", "best", "stays"], Chains(FEW_PEOPLE, None, 0, 4), 100)
+    assert (found.best, found.left) == (1, {0})
+    assert [found.ratio[1], found.ratio[2].estimate] == [ITSELF, -1.0]
 
 
 @pytest.mark.parametrize(
@@ -229,9 +234,9 @@ def test_no_path_is_longer_than_was_asked_for(monkeypatch, longest, walked):
 
     def measured(here, there, length):
         lengths.append(length)
-        return UNKNOWN, True, length
+        return UNKNOWN, STAYED, length
 
-    by_paths = SimpleNamespace(n_obs=100, clusters_are_independent=False)
+    by_paths = SimpleNamespace(**vars(FEW_PEOPLE) | {"clusters_are_independent": False})
     jumps_measured_by(measured, monkeypatch)
     found = weigh(["one", "other"], Chains(by_paths, None, 0, 4), 100, longest)
     assert lengths == walked
