@@ -16,7 +16,6 @@ from bayesfair.engines.base import Engine
 from bayesfair.engines.data import Data
 from bayesfair.engines.hard_clusters import cost_of, means_of
 from bayesfair.engines.optimize import Outcome
-from bayesfair.fairlets.compositions import singleton_capacities
 from bayesfair.fairlets.decomposition import Decomposition, decompose
 from bayesfair.fairlets.members import fairlet_centers
 
@@ -153,7 +152,7 @@ def fairlets_of(data: Data, composition, exact_up_to=50_000) -> Decomposition:
         weight = None if given is None or (given == 1).all() else given
         settings = {"exact_up_to": exact_up_to, "random_state": data.seed, "sample_weight": weight}
         return decompose(data.X, data.groups, composition, **settings)
-    alone = singleton_capacities(data.groups.code, n_groups).lower
+    alone = np.eye(n_groups, dtype=np.int64)[data.groups.code]
     return Decomposition(np.arange(len(alone), dtype=np.int32), alone, 0.0, 0.0, n_groups == 1)
 
 

@@ -201,7 +201,7 @@ def _assigned(centers, members, lower, upper, dissimilarity):
     """
     rows = centers.astype(float), members.astype(float)
     if upper.sum() > 2 * max(BLOCK, len(centers)):
-        return transport(*rows, lower, upper, dissimilarity, random_state=0).anchor
+        return transport(*rows, lower, upper, dissimilarity).anchor
     lower = upper if upper.sum() == len(members) else lower
     required, optional = (np.repeat(np.arange(len(centers)), held) for held in (lower, upper - lower))
     costs = priced(dissimilarity, members, centers, np.zeros(len(centers), centers.dtype))
@@ -218,7 +218,7 @@ def _assigned(centers, members, lower, upper, dissimilarity):
     least = each[every, chosen].sum() + price @ lower + surcharge @ (upper - lower)  # by duality
     if len(optional) == 0 or costs[every, place].sum() <= (1 + NEAR) * least:
         return place
-    return transport(*rows, lower, upper, dissimilarity, random_state=0).anchor
+    return transport(*rows, lower, upper, dissimilarity).anchor
 
 
 def _prices(costs, lower, upper):

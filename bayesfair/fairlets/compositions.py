@@ -20,11 +20,6 @@ class Capacities(NamedTuple):
     lower: np.ndarray
     upper: np.ndarray
 
-    @property
-    def exact(self):
-        """Whether every count is fixed, so that no fairlet can hand over an extra member."""
-        return bool((self.lower == self.upper).all())
-
 
 def capacities(
     sizes: ArrayLike, composition: Mapping | ArrayLike = "auto", names: Sequence[str] | None = None
@@ -62,12 +57,6 @@ def rule_of_small_groups(sizes, names):
         f"fairlet{'s' * (fewest > 1)} of about {n_obs // fewest:,} rows. Clusters are unions of these. Remedy: {mergeable}"
         f"composition={without} makes fairlets without small groups, whose balance is then not guaranteed."
     )
-
-
-def singleton_capacities(code, n_groups):
-    """One row per fairlet, in row order: clustering without fairness. `code`: (N,) in [n_groups]."""
-    rows = np.eye(n_groups, dtype=np.int64)[np.asarray(code)]
-    return Capacities(rows, rows)
 
 
 def anchor_group(capacities):

@@ -390,7 +390,7 @@ def _optimal(table):
     fairlet[code == table.anchor] = np.arange(table.n_fairlets)
     for group in table.others:
         anchors, members = (table.rows(code == some) for some in (table.anchor, group))
-        plan = transport(anchors, members, lower[:, group], upper[:, group], table.dissimilarity, random_state=0)
+        plan = transport(anchors, members, lower[:, group], upper[:, group], table.dissimilarity)
         fairlet[code == group] = plan.anchor
         cost, bound, rounds = cost + plan.cost, bound + plan.lower_bound, rounds + plan.rounds
     return fairlet, cost, bound, f"POT's network simplex, {rounds} round{'s' * (rounds > 1)}"

@@ -57,13 +57,13 @@ class Potentials(NamedTuple):
     member: np.ndarray
 
 
-def transport(anchors, members, lower, upper, dissimilarity, random_state=None) -> Plan:
+def transport(anchors, members, lower, upper, dissimilarity) -> Plan:
     """The cheapest assignment of members (n, d) to anchors (m, d), anchor i taking lower[i] to upper[i] of them.
 
     The bound is the dual objective of the solver's potentials after they were made feasible for every pair.
     """
-    rng = np.random.default_rng(random_state)
-    return _solve(_Network(anchors, members, lower, upper, dissimilarity), rng, TOLERANCE)[0]
+    network = _Network(anchors, members, lower, upper, dissimilarity)
+    return _solve(network, np.random.default_rng(0), TOLERANCE)[0]
 
 
 def flow(anchors, members, mass, lower, upper, dissimilarity):

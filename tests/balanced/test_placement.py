@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from bayesfair._arrays import cell_masses
 from bayesfair.balanced.placement import _by_duals, balanced_placement
 from bayesfair.fairness import encode_groups
 from bayesfair.fairness.balanced import balance_constraint
@@ -13,8 +14,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Groups with fewer members")
 
 
 def held(labels, code, n_clusters):
-    counts = np.zeros((n_clusters, code.max() + 1), int)
-    np.add.at(counts, (labels, code), 1)
+    counts = cell_masses(labels, code, (n_clusters, code.max() + 1))
     return counts[counts.any(1)]
 
 

@@ -81,11 +81,8 @@ FORMS = {  # sizes of groups, composition, the group of the anchors
 def test_a_pass_keeps_capacities_and_never_raises_the_cost(form, name, small):
     sizes, composition, anchor = FORMS[form]
     rng, dissimilarity = np.random.default_rng(2), resolve_dissimilarity(name)
-    X, code, held = (
-        rng.uniform(0.1, 1, (400, 3)),
-        np.repeat(np.arange(len(sizes)), sizes),
-        capacities(sizes, composition),
-    )
+    X, code = rng.uniform(0.1, 1, (400, 3)), np.repeat(np.arange(len(sizes)), sizes)
+    held = capacities(sizes, composition)
     paid = Weighted(dissimilarity) if anchor is None else dissimilarity
     table = by_blocks.PricedTable(X, code, held, paid, anchor, None)
     fairlet, cost = by_blocks.dealt_at_first(table, rng), np.inf
@@ -104,30 +101,24 @@ def test_a_pass_keeps_capacities_and_never_raises_the_cost(form, name, small):
         fairlet, cost = better, told
 
 
-@pytest.mark.parametrize(("lower", "upper"), [(1, 2), (0, 3), (2, 2)])
-def test_a_block_is_solved_exactly_where_nothing_is_near(lower, upper, monkeypatch):
-    rng, dissimilarity = np.random.default_rng(3), resolve_dissimilarity("kmeans")
-    limits = np.full(30, lower), np.full(30, upper)
-    anchors, members = rng.normal(size=(30, 3)), 1 + rng.normal(size=(30 * (lower + upper) // 2, 3))
-    best = by_blocks.transport(anchors, members, *limits, dissimilarity)
-    monkeypatch.setattr(by_blocks, "NEAR", 0)
-    found = by_blocks._assigned(anchors, members, *limits, dissimilarity)
-    assert dissimilarity.between(anchors[found], members).sum() == pytest.approx(best.cost)
-    held = np.bincount(found, minlength=30)
-    assert lower <= held.min() <= held.max() <= upper
-
-
-@pytest.mark.parametrize("near", [0, by_blocks.NEAR])
-def test_optional_places_that_many_want_cost_little_more_than_the_optimum(near, monkeypatch):
-    """The groups lie apart, so that the same few anchors are the nearest ones of nearly all members."""
-    rng, dissimilarity = np.random.default_rng(4), resolve_dissimilarity("kmeans")
-    limits = np.full(60, 1), np.full(60, 2)
-    anchors, members = rng.normal(size=(60, 3)), 3 + rng.normal(size=(90, 3))
+@pytest.mark.parametrize(
+    ("lower", "upper", "apart", "near"),
+    [(1, 2, 1, 0), (0, 3, 1, 0), (2, 2, 1, 0), (1, 2, 3, 0), (1, 2, 3, by_blocks.NEAR)],
+)
+def test_a_block_costs_little_more_than_the_optimum_and_no_more_where_nothing_is_near(
+    lower, upper, apart, near, monkeypatch
+):
+    """Where the groups lie three apart, the same few anchors are the nearest ones of nearly all members."""
+    rng, dissimilarity, m = np.random.default_rng(4), resolve_dissimilarity("kmeans"), 60
+    limits = np.full(m, lower), np.full(m, upper)
+    anchors, members = rng.normal(size=(m, 3)), apart + rng.normal(size=(m * (lower + upper) // 2, 3))
     best = by_blocks.transport(anchors, members, *limits, dissimilarity)
     monkeypatch.setattr(by_blocks, "NEAR", near)
     found = by_blocks._assigned(anchors, members, *limits, dissimilarity)
     paid = dissimilarity.between(anchors[found], members).sum()
     assert best.cost * (1 - 1e-9) <= paid <= best.cost * (1 + near + 1e-9)
+    held = np.bincount(found, minlength=m)
+    assert lower <= held.min() <= held.max() <= upper
 
 
 @pytest.mark.parametrize(

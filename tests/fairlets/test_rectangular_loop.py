@@ -64,7 +64,7 @@ def _everywhere(move):
 def _cycles(states, allowed):
     length = min(states.shape[1:])
     ones, zeros = states[0].sum(1).max(), (allowed.sum(0) - states[0].sum(0)).max()
-    grids = [(np.arange(n) + 0.5) / n for n in (int(np.lcm.reduce(range(1, ones + 1))), _lcm(zeros))]
+    grids = [(np.arange(n) + 0.5) / n for n in (_lcm(ones), _lcm(zeros))]
     walks = np.array(list(product(product(*grids), repeat=length)))
     return _cycles_everywhere(states, allowed, np.arange(states.shape[1]), walks)
 
