@@ -99,12 +99,6 @@ class SoftMoments(NamedTuple):
     loss: Float[ArrayLike, "*starts"]
     dual: Float[ArrayLike, "..."]
 
-    @classmethod
-    def zeros(cls, centers, alpha):
-        """Zeros for one start, with a scalar dual."""
-        shapes = alpha.shape, (*alpha.shape, len(centers)), centers.shape, centers.shape, (), ()
-        return cls(*(jnp.zeros(shape, jnp.float32) for shape in shapes))
-
 
 @partial(jax.jit, static_argnames="loss")
 def moments(loss, rows: SortedRows, centers, alpha, inverse_temperature, wanted) -> SoftMoments:
@@ -112,7 +106,8 @@ def moments(loss, rows: SortedRows, centers, alpha, inverse_temperature, wanted)
 
     def one_start(start):
         centers, alpha, wanted = start
-        none = SoftMoments.zeros(centers, alpha)
+        shapes = alpha.shape, (*alpha.shape, len(centers)), centers.shape, centers.shape, (), ()
+        none = SoftMoments(*(jnp.zeros(shape, jnp.float32) for shape in shapes))
 
         def one_block(total, block):
             x, there, weight, group = block

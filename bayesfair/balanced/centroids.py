@@ -134,7 +134,7 @@ class Means(Centroids):
 
     def reach(self, X):
         """The squared diameter: a swap of x and y changes the loss by their margins less ||x - y||^2 (1 / n_k + 1 / n_l)."""
-        middle = mean(X)
+        middle = X.mean(0)
         farthest = max(np.square(X[rows] - middle).sum(1).max() for rows in row_blocks(len(X)))
         return 4 * farthest
 
@@ -198,11 +198,6 @@ class Paid:
     def __getitem__(self, part):
         rows = part if self.rows is None else self.rows[part]
         return self.loss.distances(self.X[rows], self.centers, self.weight[rows])
-
-
-def mean(X):
-    """Mean of the rows (d,)."""
-    return X.sum(0) / len(X)
 
 
 def medians(X, weight):

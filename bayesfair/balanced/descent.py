@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfair._arrays import MANY, cluster_sums, row_blocks
+from bayesfair._arrays import MANY, cell_masses, cluster_sums, row_blocks
 from bayesfair.balanced.centroids import Paid
 from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.balanced.transport import cheapest_to_move
@@ -46,10 +46,9 @@ class Clusters:
         X, code, weight, self.constraint, loss, n_clusters = problem
         self.X, self.code, self.weight, self.loss, self.labels = X, code, weight, loss, labels.copy()
         self.n_groups = int(code.max()) + 1
-        cells = np.bincount(labels * self.n_groups + code, minlength=n_clusters * self.n_groups)
         self.masses = np.bincount(labels, weight, n_clusters)
         self.sums = cluster_sums(X, labels, n_clusters, weight)
-        self.counts = cells.reshape(n_clusters, self.n_groups)
+        self.counts = cell_masses(labels, code, (n_clusters, self.n_groups))
         # A swap of different weights changes the clusters' masses too, which has no bound.
         self.reach = loss.reach(X) * weight[0] if weight.min() == weight.max() else np.inf
         self.near = None
@@ -117,8 +116,8 @@ class Clusters:
             rows = np.arange(block.start, block.start + len(margin))
             if np.isfinite(self.reach):
                 return (margin <= wanted[self.labels[rows], self.code[rows]]).any(1)
-            alone = singles(self, *self._parted(rows, margin))
-            return np.isin(rows, [] if alone is None else alone.out)
+            alone = [part.out[:, 0] for part in singles(self, *self._parted(rows, margin))]
+            return np.isin(rows, np.concatenate([np.zeros(0, int), *alone]))
 
         cells = self.labels * self.n_groups + self.code
         about = self.paid, self.labels, SPARE * enough(), cells, self.counts.size, wanted_of
@@ -287,9 +286,8 @@ def bundles(constraint, sizes):
 def candidates(clusters: Clusters, kinds, most) -> Exchanges:
     """Transfers that may gain, with their gains; swaps use the `most` cheapest rows."""
     members, margins = clusters.members(most)
-    parts = [singles(clusters, members, margins), swaps(clusters, members, margins, most)]
+    parts = singles(clusters, members, margins) + swaps(clusters, members, margins, most)
     parts += together(clusters, cheapest(clusters, members, margins), kinds)
-    parts = [part for part in parts if part is not None]
     if not parts:
         return Exchanges(*np.zeros((5, 0), int))
     k, to, out, back, gain = zip(*parts)
@@ -317,10 +315,6 @@ def worth_it(clusters, k, to, out, back=None):
     return Exchanges(k[good], to[good], out[good], back[good], gain[good])
 
 
-def concatenated(found):
-    return Exchanges(*(np.concatenate(each) for each in zip(*found))) if found else None
-
-
 def enough():
     """Number of rows per group and pair of clusters that are always tried."""
     return max(CHEAPEST, BUNDLES * REPEATS)
@@ -341,17 +335,17 @@ def pairs_allowed(clusters, kinds):
 
 
 def singles(clusters: Clusters, members, margins):
-    """Rows whose margin may be smaller than the gain from moving centres."""
+    """Rows whose margin may be smaller than the gain from moving centres: a list by pair of clusters."""
     found, room = [], clusters.room_alone().swapaxes(1, 2)
     for k, to in np.argwhere((room > -np.inf).any(2)):
         groups = np.flatnonzero(room[k, to] > -np.inf)
         rows = [members[k, group][margins[k, group][:, to] <= room[k, to, group]] for group in groups]
         found.append(worth_it(clusters, k, to, np.concatenate(rows)[:, None]))
-    return concatenated(found)
+    return found
 
 
 def swaps(clusters: Clusters, members, margins, most):
-    """Swaps of two rows of one group whose margins and moving centres may sum to a gain."""
+    """Swaps of two rows of one group whose margins and moving centres may sum to a gain: a list by pair of clusters."""
     found, least = [], clusters.least(margins)
     most = most if np.isfinite(clusters.reach) else CHEAPEST  # without a bound all pairs would be tried
     for k, to in np.argwhere(np.triu(np.ones((clusters.n_clusters,) * 2, bool), 1)):
@@ -365,7 +359,7 @@ def swaps(clusters: Clusters, members, margins, most):
         if pairs:
             rows, others = map(np.concatenate, zip(*pairs))
             found.append(worth_it(clusters, k, to, rows[:, None], others))
-    return concatenated(found)
+    return found
 
 
 def below(values, limit, most):

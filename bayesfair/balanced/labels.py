@@ -9,7 +9,7 @@ import numpy as np
 from bayesfair._arrays import MANY, cell_masses
 from bayesfair._progress import progress
 from bayesfair.balanced.annealing import Cooled, Multipliers
-from bayesfair.balanced.centroids import Centroids, Paid, mean
+from bayesfair.balanced.centroids import Centroids, Paid
 from bayesfair.balanced.cheaper_counts import cheaper_counts
 from bayesfair.balanced.descent import descend
 from bayesfair.balanced.problem import BalancedProblem
@@ -208,7 +208,7 @@ def uncooled(problem: BalancedProblem, centers, counts) -> Cooled:
 
 def centered(X, loss: Centroids):
     """Rows less their mean if distances stay the same, which loses less to rounding; large tables are centred already."""
-    return X - mean(X) if loss.degree and len(X) < MANY else X
+    return X - X.mean(0) if loss.degree and len(X) < MANY else X
 
 
 def in_own_units(problem: BalancedProblem):

@@ -16,6 +16,12 @@ from bayesfair.fairness.bounded_sizes import bounded
 K = 3
 
 
+def problem_of(X, code, min_balance="exact", n_clusters=K, weight=None):
+    constraint = balance_constraint(encode_groups(code), min_balance, n_clusters)
+    weight = np.ones(len(X)) if weight is None else weight
+    return BalancedProblem(X, code, weight, constraint, CENTROIDS["kmeans"], n_clusters)
+
+
 @pytest.mark.parametrize(("n_groups", "n_clusters"), [(1, 3), (2, 2), (7, 4), (40, 3)])
 @pytest.mark.parametrize("hard", [False, True])
 @pytest.mark.filterwarnings("ignore:Groups with fewer members")
@@ -28,18 +34,19 @@ def test_the_step_by_groups_is_that_of_the_dense_solve(n_groups, n_clusters, har
     member = code[:, None] == np.arange(n_groups)
     counts = np.einsum("tik,ig->tgk", soft, member)
     slope = np.einsum("tgk,kl->tgkl", counts, np.eye(n_clusters)) - np.einsum("tik,til,ig->tgkl", soft, soft, member)
+
+    def both(multipliers, mu):
+        return [
+            one.newton(mu, counts, slope, np.full(2, 1e-4)) for one in (multipliers, multipliers._replace(share=None))
+        ]
+
     mu = rng.normal(size=(2, n_groups, n_clusters))
-    found, dense = (
-        one.newton(mu, counts, slope, np.full(2, 1e-4)) for one in (multipliers, multipliers._replace(share=None))
-    )
+    found, dense = both(multipliers, mu)
     np.testing.assert_allclose(multipliers.alpha(found), multipliers.alpha(dense), rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(found, -multipliers.alpha(found), rtol=1e-6, atol=1e-6)
     most = np.arange(n_clusters) + len(code) // n_clusters
     multipliers = Multipliers.of(bounded(constraint, n_clusters, len(code), most // 2, most))
-    mu = np.concatenate([mu, rng.normal(size=(2, 2, n_clusters))], 1)
-    found, dense = (
-        one.newton(mu, counts, slope, np.full(2, 1e-4)) for one in (multipliers, multipliers._replace(share=None))
-    )
+    found, dense = both(multipliers, np.concatenate([mu, rng.normal(size=(2, 2, n_clusters))], 1))
     np.testing.assert_allclose(multipliers.alpha(found), multipliers.alpha(dense), rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(found[:, -2:], dense[:, -2:], rtol=1e-5, atol=1e-5)
 
@@ -48,7 +55,8 @@ def test_duals_are_found_though_few_rows_are_far_away(monkeypatch):
     """Those of the cluster of large capital gains go many steps."""
     data = load_adult_sample()
     X = ((data.features - data.features.mean()) / data.features.std()).to_numpy()
-    groups, left, solve = encode_groups(data.sensitive), [], annealing.balanced_moments
+    problem = problem_of(X, encode_groups(data.sensitive).code, n_clusters=10)
+    left, solve = [], annealing.balanced_moments
 
     def solved(loss, rows, multipliers, *rest):
         mu, found = solve(loss, rows, multipliers, *rest)
@@ -56,8 +64,6 @@ def test_duals_are_found_though_few_rows_are_far_away(monkeypatch):
         return mu, found
 
     monkeypatch.setattr(annealing, "balanced_moments", solved)
-    constraint = balance_constraint(groups, "exact", 10)
-    problem = BalancedProblem(X, groups.code, np.ones(len(X)), constraint, CENTROIDS["kmeans"], 10)
     annealing.Annealer.of(problem, np.random.default_rng(0)).from_one_cluster(8, 10)
     assert np.max(left) <= annealing.UNFAIR  # of the people of an average cluster
 
@@ -65,13 +71,12 @@ def test_duals_are_found_though_few_rows_are_far_away(monkeypatch):
 def test_rows_that_are_sorted_part_by_part_cool_as_all_at_once(monkeypatch):
     rng = np.random.default_rng(0)
     X, code = rng.normal(size=(1800, 2)) + 4 * np.eye(K, 2)[rng.integers(K, size=1800)], rng.integers(3, size=1800)
-    constraint = balance_constraint(encode_groups(code), "exact", K)
-    weight, starts, parts = rng.uniform(0.5, 1.5, 1800), rng.normal(size=(2, K, 2)), []
+    problem = problem_of(X, code, weight=rng.uniform(0.5, 1.5, 1800))
+    starts, parts = rng.normal(size=(2, K, 2)), []
 
     def cooled(part):
         monkeypatch.setattr(annealing, "PART", part)
-        rng = np.random.default_rng(0)
-        annealer = annealing.Annealer.of(BalancedProblem(X, code, weight, constraint, CENTROIDS["kmeans"], K), rng)
+        annealer = annealing.Annealer.of(problem, np.random.default_rng(0))
         parts.append(len(annealer.rows.parts))
         return annealer.cool(starts, 8.0)
 
@@ -100,8 +105,7 @@ def test_the_dual_of_bounds_is_least_where_rows_are_clumps():
     clump = rng.integers(6, size=2000)
     X = (5 * rng.normal(size=(6, 3)))[clump] + 0.01 * rng.normal(size=(2000, 3))
     code = (rng.random(2000) < np.linspace(0.1, 0.9, 6)[clump]).astype(int)
-    constraint = balance_constraint(encode_groups(code), 0.8 * np.bincount(code).min() / np.bincount(code).max(), 4)
-    problem = BalancedProblem(X, code, np.ones(2000), constraint, CENTROIDS["kmeans"], 4)
+    problem = problem_of(X, code, 0.8 * np.bincount(code).min() / np.bincount(code).max(), 4)
     annealer = annealing.Annealer.of(problem, rng)
     rows, multipliers, centers = annealer.rows, annealer.multipliers, X[:4][None]
     mu = np.zeros((1, 2, 4))
@@ -117,8 +121,7 @@ def test_a_sample_stands_for_the_whole_table():
     """Counts and losses are those of all rows where the sample holds each as often."""
     rng = np.random.default_rng(0)
     X, code = rng.normal(size=(400, 2)), (np.arange(400) % 5 == 0).astype(int)
-    constraint = balance_constraint(encode_groups(code), "exact", K)
-    few = BalancedProblem(X, code, np.ones(400), constraint, CENTROIDS["kmeans"], K)
+    few = problem_of(X, code)
     many = few._replace(X=np.tile(X, (3, 1)), code=np.tile(code, 3), weight=np.ones(1200))
     centers, mu = rng.normal(size=(1, K, 2)), rng.normal(size=(1, 2, K))
     found = []
@@ -148,9 +151,7 @@ def test_starts_none_of_which_is_balanced_still_end_somewhere(monkeypatch):
     monkeypatch.setattr(annealing, "UNFAIR", -1.0)
     monkeypatch.setattr(recombination, "SAMPLE", 100)
     rng = np.random.default_rng(0)
-    X, group = rng.normal(size=(300, 2)), np.resize([0, 1, 1], 300)
-    constraint = balance_constraint(encode_groups(group), n_clusters=3)
-    problem = BalancedProblem(X, group, np.ones(300), constraint, CENTROIDS["kmeans"], 3)
+    problem = problem_of(rng.normal(size=(300, 2)), np.resize([0, 1, 1], 300))
     found = recombination.search(problem, 4, 2, np.random.default_rng(0))
     assert np.isfinite(found.mu).all()
     assert np.isfinite(found.centers).all()

@@ -45,13 +45,13 @@ def singles_found(clusters, monkeypatch):
     seen = []
 
     def spy(clusters, members, margins):
-        seen.append(singles(clusters, members, margins))
-        return seen[0]
+        seen.extend(singles(clusters, members, margins))
+        return seen
 
     monkeypatch.setattr(descent, "singles", spy)
     candidates(clusters, np.zeros((0, clusters.n_groups), int), 64)
-    found = seen[0]
-    return {(int(out[0]), int(to)): gain for out, to, gain in zip(found.out, found.to, found.gain) if gain > 1e-9}
+    moves = [move for part in seen for move in zip(part.out[:, 0].tolist(), part.to.tolist(), part.gain)]
+    return {(row, to): gain for row, to, gain in moves if gain > 1e-9}
 
 
 @pytest.mark.parametrize("loss", ["kmeans", "kl"])
