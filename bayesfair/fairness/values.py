@@ -13,7 +13,7 @@ from bayesfair._check import message, tell
 def encode_values(column, argument):
     """Codes (N,) int32 of a column's values among its sorted distinct values, and those values.
 
-    column: a NumPy array (N,), a narwhals Series, or a list; only of a list does Python look at every value.
+    column: a NumPy array (N,), a narwhals Series, or a list; only of a list or of objects does Python look at every value.
     """
     if len(column) == 0:
         rule, remedy = "hold at least one row", "Check the filter that made it."
@@ -55,11 +55,6 @@ def _factorize(column):
     if hasattr(native, "factorize"):  # pandas
         code, distinct = native.factorize(use_na_sentinel=False)
         return code, distinct.tolist()
-    if isinstance(column, np.ndarray) and column.dtype.kind == "O":
-        import pandas as pd
-
-        code, distinct = pd.factorize(column, use_na_sentinel=False)
-        return code, list(distinct)
     if isinstance(column, nw.Series) and not (column.dtype.is_nested() or column.dtype in (nw.Object, nw.Unknown)):
         return _factorize_series(column)
     values = _values(column)

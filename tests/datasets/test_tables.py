@@ -53,12 +53,6 @@ def test_some_columns_in_the_order_asked_for(file):
         bf.datasets.read_table(file, columns=["wage"])
 
 
-def test_engines_take_what_was_read(file):
-    table = bf.datasets.read_table(file)
-    est = bf.FairletKMeans(2, random_state=0).fit(table[["age", "income"]], sensitive_features=table["sex"])
-    assert est.labels_.shape == (4,)
-
-
 def test_options_are_those_of_pandas(tmp_path):
     (tmp_path / "t.csv").write_text("x;y\n1;2\n")
     assert bf.datasets.read_table(tmp_path / "t.csv", sep=";", dtype="float32").dtypes.tolist() == [np.float32] * 2

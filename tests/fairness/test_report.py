@@ -52,6 +52,7 @@ def test_the_last_row_is_the_whole_clustering():
     assert table["within_ss"].tolist() == pytest.approx([4, 16, 0, 20])
     assert row["rms_distance"] == pytest.approx((20 / 6) ** 0.5)
     assert row["max_distance"] == pytest.approx(8**0.5)
+    assert row["distance_variance"] == pytest.approx(64 / 9)  # squares 8, 0, 8; 2, 2; 0
     assert table.attrs == report(LABELS, SEX, X).attrs
 
 
