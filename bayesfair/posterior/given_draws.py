@@ -3,18 +3,10 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesfair._check import (
-    check_features,
-    check_in_memory,
-    check_same_index,
-    check_same_length,
-    column_names,
-    message,
-    row_names,
-)
+from bayesfair._check import check_in_memory, check_same_index, column_names, message, row_names
 from bayesfair._draws import Draws, Statistic
 from bayesfair._names import DataTree
-from bayesfair.fairness.groups import Groups, encode_groups
+from bayesfair.fairness.groups import Groups
 from bayesfair.posterior.tree import build_tree
 
 
@@ -58,13 +50,10 @@ def tree_from_labels(
     """
     check_same_index("X", X, "groups", groups)
     code, n_clusters = _numbered(labels)
-    features, names = check_features(X, dtypes=(np.float64, np.float32)), column_names(X)
-    check_same_length("labels", code.shape[2], "X", len(features))
     scalars = {} if lp is None else {"lp": _as_chains(lp, code.shape[:2])}
     draws = Draws(code, scalars, {name: Statistic("quantity") for name in scalars})
-    groups = None if groups is None else encode_groups(groups, argument="groups")
-    about = {"settings": {}, "feature_names": names, "obs_names": row_names(X), "n_clusters": n_clusters}
-    return build_tree(draws, features, groups, **about)
+    about = {"settings": {}, "feature_names": column_names(X), "obs_names": row_names(X), "n_clusters": n_clusters}
+    return build_tree(draws, X, groups, **about)
 
 
 def _numbered(labels):

@@ -58,7 +58,7 @@ def build_tree(draws: Draws, X, groups, *, settings, n_clusters, point="likelies
     beside, X = Beside(**beside), check_features(X, dtypes=(np.float64, np.float32))
     n_clusters = check_integer("n_clusters", n_clusters)
     labels = _check_labels(draws.labels, n_clusters)
-    check_same_length("draws.labels", labels.shape[2], "X", len(X))
+    check_same_length("labels", labels.shape[2], "X", len(X))
     groups = None if groups is None else encode_groups(groups, argument="groups")
     if groups is not None:
         check_same_length("groups", len(groups.code), "X", len(X))
@@ -144,11 +144,11 @@ def _check_labels(labels, n_clusters):
     labels = np.asarray(labels)
     if labels.ndim != 3 or labels.dtype.kind not in "iu" or 0 in labels.shape:
         rule, remedy = "be integers (chain, draw, obs), at least one of each", "Sample at least one draw."
-        raise ValueError(message("draws.labels", rule, f"{labels.dtype} of shape {labels.shape}", remedy))
+        raise ValueError(message("labels", rule, f"{labels.dtype} of shape {labels.shape}", remedy))
     lowest, highest = LabelDraws(labels).min(), LabelDraws(labels).max()
     if lowest < 0 or highest >= n_clusters:
         rule, remedy = f"lie in [0, {n_clusters})", "Pass the n_clusters that the sampler used."
-        raise ValueError(message("draws.labels", rule, f"{lowest} to {highest}", remedy))
+        raise ValueError(message("labels", rule, f"{lowest} to {highest}", remedy))
     return labels.astype(np.min_scalar_type(-n_clusters), copy=False)
 
 
