@@ -108,23 +108,18 @@ def _reference_medoids(tree):
 
 
 def _medoids(labels, partition):
-    """The medoid of the cluster of every row: positions (obs,)."""
-    return _most_together(labels, partition).astype(np.int32)[partition]
-
-
-def _most_together(labels, partition):
-    """The row of each cluster with the largest sum of co-clustering probabilities with the others: positions (K,)."""
+    """The medoid of every row's cluster, its member with the largest sum of co-clustering probabilities: positions (obs,)."""
     shape = int(labels.max()) + 1, int(partition.max()) + 1
     company, blocks = np.zeros(len(partition), np.int64), row_blocks(len(partition))
     for draw in labels:
         held = cell_masses(draw, partition, shape)
         for rows in blocks:
             company[rows] += held[draw[rows], partition[rows]]
-    positions = np.full(partition.max() + 1, -1)
+    medoid = np.empty(len(partition), np.int32)
     for cluster in np.unique(partition):
         members = np.flatnonzero(partition == cluster)
-        positions[cluster] = members[np.argmax(company[members])]
-    return positions
+        medoid[members] = members[np.argmax(company[members])]
+    return medoid
 
 
 def _share_with(labels, other):

@@ -7,14 +7,13 @@ import numpy as np
 from bayesfair._arrays import row_blocks
 from bayesfair._check import Number, check_integer, message, node_names
 from bayesfair._names import DataTree, Graph
-from bayesfair.posterior.contingency import distinct_observations, one_hot
+from bayesfair.posterior.contingency import count_together, distinct_observations
 from bayesfair.posterior.partitions import reference_partition
 from bayesfair.posterior.schema import flat_labels, groups_of
 from bayesfair.posterior.view import View
 
 MAX_EDGES = 10_000_000  # some 5 GB in networkx
 TILE = 2_048  # rows and columns of the co-clustering matrix in memory at a time
-ELEMENTS = 8_000_000  # of indicators: 32 MB
 
 
 def co_clustering_graph(tree: "DataTree", threshold: float = 0.5, *, max_edges: int = MAX_EDGES) -> "Graph":
@@ -116,18 +115,11 @@ def _kinds_together(labels, columns, threshold):
     for at, rows in enumerate(blocks):
         own = labels.columns(columns[rows])
         for others in blocks[at:]:
-            share = _shares(own, own if others == rows else labels.columns(columns[others]), n_clusters)
+            together = count_together(own, n_clusters, None if others == rows else labels.columns(columns[others]))
+            share = together / np.float64(len(labels))
             near = share >= threshold
             one, other = np.nonzero(np.triu(near, 1) if others == rows else near)
             yield one + rows.start, other + others.start, share[one, other]
-
-
-def _shares(own, others, n_clusters):
-    """Share of the draws in which rows (draws, rows) are together with others (draws, others): (rows, others)."""
-    together = np.zeros((own.shape[1], others.shape[1]), np.float32)
-    for some in row_blocks(len(own), max(1, ELEMENTS // (n_clusters * max(together.shape)))):
-        together += one_hot(own[some], n_clusters).T @ one_hot(others[some], n_clusters)
-    return together / np.float64(len(own))
 
 
 def _check_edges(n_edges, max_edges):

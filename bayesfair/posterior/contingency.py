@@ -1,6 +1,7 @@
 """Comparisons of partitions by contingency tables n_kl(s, s'), rows in cluster k of s and l of s': no N x N matrix."""
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -140,7 +141,7 @@ def company(labels, n_clusters, max_draws="auto"):
     compact = _Compact.of(labels, n_clusters)
     chosen, by_matrix = _plan(max_draws, len(labels), n_clusters, len(compact.columns))
     compact = compact._replace(labels=labels[chosen])
-    squared = lambda counts: np.square(counts, dtype=np.float64)  # noqa: E731
+    squared = partial(np.square, dtype=np.float64)
     shared = _mean_shared_by_matrix(compact) if by_matrix else _mean_over_pairs(compact, squared)
     return Company(chosen, labels.shape[1], (compact.sizes() ** 2).sum(axis=1), shared)
 
@@ -158,18 +159,15 @@ def information(labels, n_clusters, max_draws="auto"):
     most = _most_by_tables("entropies", n_clusters, len(compact.columns))
     chosen = evenly_spaced(len(labels), _most_draws(max_draws, most))
     compact = compact._replace(labels=labels[chosen])
-    plogp = _minus_plogp(labels.shape[1])
-    entropy = plogp[compact.sizes().astype(np.intp)].sum(axis=1)
-    joint = _mean_over_pairs(compact, lambda counts: plogp.take(counts.astype(np.intp), mode="clip"))
-    return Information(chosen, entropy, joint)
+    minus_plogp = _minus_plogp(labels.shape[1])
+    return Information(chosen, minus_plogp(compact.sizes()).sum(axis=1), _mean_over_pairs(compact, minus_plogp))
 
 
 def variation_of_information(labels, n_clusters):
     """The variation of information between any two draws of `labels` (draws, obs) in bits: float (draws, draws)."""
     labels = as_labels(labels)
-    compact, plogp = _Compact.of(labels, n_clusters), _minus_plogp(labels.shape[1])
     joint = np.zeros((len(labels), len(labels)))
-    for rows, others, of_pairs in _of_pairs(compact, lambda counts: plogp[counts.astype(np.intp)]):
+    for rows, others, of_pairs in _of_pairs(_Compact.of(labels, n_clusters), _minus_plogp(labels.shape[1])):
         joint[others, rows] = of_pairs.T
         joint[rows, others] = of_pairs
     entropy = np.diag(joint)
@@ -245,19 +243,24 @@ def _mean_shared_by_matrix(compact: _Compact):
     return shared / len(labels)
 
 
-def count_together(compact, n_clusters):
-    """Number of the draws (draws, obs) in which two rows share a cluster: float32 (obs, obs)."""
-    together = np.zeros((compact.shape[1],) * 2, dtype=np.float32)
-    for rows in draw_blocks(len(compact), n_clusters, compact.shape[1]):
-        members = one_hot(compact[rows], n_clusters)
-        together += members.T @ members
+def count_together(labels, n_clusters, others=None):
+    """Number of the draws (draws, obs) in which a row shares a cluster with another, or with one of the same draws `others`.
+
+    float32 (obs, obs), or (obs, others).
+    """
+    others = labels if others is None else others
+    together = np.zeros((labels.shape[1], others.shape[1]), np.float32)
+    for draws in draw_blocks(len(labels), n_clusters, max(together.shape)):
+        members = one_hot(labels[draws], n_clusters)
+        together += members.T @ (members if others is labels else one_hot(others[draws], n_clusters))
     return together
 
 
 def _minus_plogp(num_obs):
-    """-p log2 p at p = n / num_obs for every count n: tables hold whole numbers, so a look-up replaces logarithms."""
+    """The function -p log2 p, p = n / num_obs, of counts n: tables hold whole numbers, so a look-up replaces logarithms."""
     share = np.arange(1, num_obs + 1) / num_obs
-    return np.concatenate([[0.0], -share * np.log2(share)])
+    known = np.concatenate([[0.0], -share * np.log2(share)])
+    return lambda counts: known.take(counts.astype(np.intp), mode="clip")
 
 
 def evenly_spaced(total, most):

@@ -5,7 +5,7 @@ import pytest
 from draws import draws_of
 
 import bayesfair as bf
-from bayesfair.posterior import co_clustering_graph, consensus
+from bayesfair.posterior import co_clustering_graph, consensus, contingency
 from bayesfair.posterior.tree import build_tree
 
 N_OBS, N_CLUSTERS = 40, 3
@@ -40,7 +40,7 @@ def shares(tree):
 @pytest.mark.parametrize(("threshold", "tile"), [(0.5, 3), (0.55, 2_048), (1e-9, 3)])
 def test_edges_are_the_pairs_that_are_together_as_often(tree, threshold, tile, monkeypatch):
     monkeypatch.setattr(consensus, "TILE", tile)
-    monkeypatch.setattr(consensus, "ELEMENTS", 5 * N_CLUSTERS * tile)  # draws are in blocks too
+    monkeypatch.setattr(contingency, "_BLOCK_ROWS", 5 * N_CLUSTERS)  # draws are in blocks too
     eta, graph = shares(tree), co_clustering_graph(tree, threshold)
     names = tree["posterior"]["obs"].values.tolist()
     wanted = {(i, j): eta[i, j] for i in range(N_OBS) for j in range(i) if eta[i, j] >= threshold}
@@ -61,14 +61,14 @@ def test_nodes_say_who_they_are(tree):
 
 
 def test_no_matrix_of_all_rows(monkeypatch):
-    """5,000 rows that are all different: a matrix of them would be in `_shares`, whose result is a tile."""
-    rng, seen, shares = np.random.default_rng(0), [], consensus._shares
+    """5,000 rows that are all different: a matrix of them would be counted, of which only tiles are."""
+    rng, seen, count = np.random.default_rng(0), [], consensus.count_together
 
     def told(*arguments):
-        seen.append(shares(*arguments))
+        seen.append(count(*arguments))
         return seen[-1]
 
-    monkeypatch.setattr(consensus, "_shares", told)
+    monkeypatch.setattr(consensus, "count_together", told)
     labels = rng.integers(2, size=(1, 40, 5_000))
     graph = co_clustering_graph(tree_of(labels), 0.9)
     assert max(map(np.size, seen)) <= consensus.TILE**2
