@@ -64,7 +64,7 @@ def profile(
     >>> table.loc[("age", ""), ["everyone", "old", "young"]].tolist()
     [45.0, 65.0, 25.0]
     """
-    if isinstance(source, View) or hasattr(source, "children"):
+    if hasattr(source, "children"):  # a tree, or a view of one
         tree = View.of(source)
         if X is None and sensitive_features is None:
             return most_telling_first(tree_profile(tree))

@@ -5,7 +5,6 @@ import io
 import json
 import mmap
 import os
-from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 
@@ -117,7 +116,7 @@ def read_tree(path: str | PathLike[str]) -> "DataTree":
     if is_store(path):
         tree = open_store(path)
     else:
-        with opened(path) as file:
+        with _opened(path) as file:
             tree = _read_netcdf(file, path)
     labels = variable(tree, "posterior", "labels")
     if labels is None or labels.dims != ("chain", "draw", "obs"):
@@ -128,12 +127,11 @@ def read_tree(path: str | PathLike[str]) -> "DataTree":
     return tree
 
 
-@contextmanager
-def opened(path):
+def _opened(path):
     """The file `path`, open for reading; raises an OSError with a remedy if it cannot be read."""
     name = repr(os.fspath(path))
     try:
-        file = open(path, "rb")  # noqa: SIM115
+        return open(path, "rb")
     except FileNotFoundError as error:
         raise FileNotFoundError(f"There is no file {name}. Check the name, or fit and save a model first.") from error
     except OSError as error:
@@ -141,8 +139,6 @@ def opened(path):
         raise type(error)(
             message("path", "be a file that can be read", f"{name} ({error.strerror})", remedy)
         ) from error
-    with file:
-        yield file
 
 
 def _read_netcdf(file, path):

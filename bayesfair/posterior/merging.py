@@ -10,7 +10,7 @@ from bayesfair._names import DataTree
 from bayesfair.posterior.energies import is_own
 from bayesfair.posterior.partitions import point_of
 from bayesfair.posterior.saved import plain, settings_of
-from bayesfair.posterior.schema import about_whole, flat_labels, groups_of, variable
+from bayesfair.posterior.schema import about_whole, flat_labels, group_names, variable
 from bayesfair.posterior.tree import add_derived
 
 OF_DRAWS = "posterior", "sample_stats", "log_likelihood", "log_prior"  # groups with chains
@@ -87,16 +87,14 @@ def _check_same_run(first, tree, at):
     if draws != known:
         remedy = f"Cut the longer one: tree.isel(draw=slice({min(draws, known)}), missing_dims='ignore')."
         raise ValueError(message(what, f"have as many draws in each chain as trees[0], {known}", draws, remedy))
-    tables = [variable(one, "observed_data", "X") for one in (first, tree)]
-    groups = [groups_of(one) for one in (first, tree)]
+    same_rows = np.array_equal(first["posterior"]["obs"], tree["posterior"]["obs"])
     same = _same_settings(first, tree) | {
-        "table": _equal(*tables) and _equal(first["posterior"]["obs"], tree["posterior"]["obs"]),
-        "groups": (groups[0] is None) == (groups[1] is None)
-        and (groups[0] is None or (groups[0].names == groups[1].names and _equal(groups[0].code, groups[1].code))),
-        "weights": _equal(*(variable(one, "constant_data", "weight") for one in (first, tree))),
+        "table": same_rows and _equal(first, tree, "observed_data", "X"),
+        "groups": group_names(first) == group_names(tree) and _equal(first, tree, "constant_data", "group"),
+        "weights": _equal(first, tree, "constant_data", "weight"),
         "number of clusters": first.attrs.get("n_clusters") == tree.attrs.get("n_clusters"),
         "variables": all(
-            set(first[name].data_vars) == set(tree[name].data_vars) if name in tree.children else False
+            name in tree.children and set(first[name].data_vars) == set(tree[name].data_vars)
             for name in _of_draws([first, tree])
         ),
     }
@@ -112,8 +110,12 @@ def _of_draws(trees):
     return [name for name in own if name != "log_prior" or all(name in tree.children for tree in trees)]
 
 
-def _equal(a, b):
-    return (a is None) == (b is None) and (a is None or np.array_equal(np.asarray(a), np.asarray(b)))
+def _equal(first, tree, group, name):
+    """Do both trees have the same values of a variable, or neither any?"""
+    a, b = (variable(one, group, name) for one in (first, tree))
+    if a is None or b is None:
+        return a is b
+    return np.array_equal(a, b)
 
 
 def _same_settings(first, tree):

@@ -83,7 +83,8 @@ def _dataset(tree, labels, where):
 
     shape = tree["posterior"]["labels"].shape[:2]
     inside = where.reshape(shape) == np.arange(len(labels))[:, None, None]
-    figures = {name: _means(variable(tree, "sample_stats", source), inside) for name, source in _MEANS.items()}
+    sources = {"lp": "lp", "loss": "clustering_loss"}
+    figures = {name: _means(variable(tree, "sample_stats", source), inside) for name, source in sources.items()}
     size = np.array([_sample_size(one) for one in inside])
     is_known = bool((size >= _ENOUGH).all()) and len(labels) > 1
     share = inside.mean(axis=(1, 2))
@@ -96,9 +97,6 @@ def _dataset(tree, labels, where):
     attributes = {"num_starts": 0, "masses": "shares of draws" if is_known else "not known"}
     found = xr.Dataset({**variables, "labels": (("mode", "obs"), labels[order])}, attrs=attributes)
     return number_modes(found, reference_partition(tree), count_clusters(tree))
-
-
-_MEANS = {"lp": "lp", "loss": "clustering_loss"}
 
 
 def _means(values, inside):

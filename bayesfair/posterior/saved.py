@@ -6,7 +6,7 @@ from importlib import import_module
 import numpy as np
 
 from bayesfair._memory import in_words
-from bayesfair.posterior.schema import group_names, variable
+from bayesfair.posterior.schema import groups_of
 from bayesfair.posterior.view import once
 
 FORMAT = 2  # of the settings and state of a run; it grows with every form unknown to earlier versions
@@ -83,12 +83,11 @@ def small_groups(tree):
     """A sentence on the effect of very small groups on the run's fairlets; "" without such groups."""
     from bayesfair.fairlets.compositions import rule_of_small_groups
 
-    group, names = variable(tree, "constant_data", "group"), group_names(tree)
-    composition = settings_of(tree).get("parameters", {}).get("composition")
+    groups, composition = groups_of(tree), settings_of(tree).get("parameters", {}).get("composition")
     is_automatic = isinstance(composition, str) and composition == "auto"
-    if group is None or promise_of(tree) != "fairlets" or not is_automatic:
+    if groups is None or promise_of(tree) != "fairlets" or not is_automatic:
         return ""
-    return rule_of_small_groups(np.bincount(group.values, minlength=len(names)), names)
+    return rule_of_small_groups(groups.sizes, groups.names)
 
 
 def state_dataset(arrays, axes=None):

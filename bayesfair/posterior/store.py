@@ -21,7 +21,7 @@ from bayesfair._files import ROOT_OF_STORE, beside, check_destination, unwritabl
 from bayesfair.posterior.attributes import with_plain_attributes
 from bayesfair.posterior.labels import CHUNK, is_on_disk
 from bayesfair.posterior.saved import STATE
-from bayesfair.posterior.schema import KEPT, about_whole, variable
+from bayesfair.posterior.schema import KEPT, RUN_ORDER, RUN_SIZES, about_whole, variable
 from bayesfair.posterior.tree import add_derived
 from bayesfair.posterior.zarr_folder import (
     CHECKSUM,
@@ -152,8 +152,7 @@ def is_stored(tree):
 def begin_run(path, tree, sweep, wanted) -> StoredRun:
     """A new stored run that has the draws and the sampler's state of `tree`, of those `wanted` in each chain."""
     tree, _ = with_plain_attributes(tree)
-    attributes = {name: value for name, value in _plain(tree.attrs).items() if name not in about_whole(tree)}
-    attributes["draws"] = tree["posterior"].sizes["draw"]
+    attributes = {**_plain(tree.attrs), "draws": tree["posterior"].sizes["draw"]}
     return StoredRun(path, _create(path, tree, _unfinished(attributes, sweep, wanted)), wanted)
 
 
@@ -220,7 +219,7 @@ def _groups(path, attributes):
 def _unfinished(attributes, sweep, wanted):
     """Attributes of the root of an unfinished run; those from about_whole are for finished ones."""
     settings = {**json.loads(attributes["settings"]), "sweep": sweep, "wanted": wanted}
-    known = {name: value for name, value in attributes.items() if name not in ("run_sizes", "run_order")}
+    known = {name: value for name, value in attributes.items() if name not in (RUN_SIZES, RUN_ORDER)}
     done = f"{attributes['draws']} of {wanted} draws per chain"
     return {**known, "settings": json.dumps(settings), "unfinished": done}
 
