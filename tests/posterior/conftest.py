@@ -25,15 +25,10 @@ def people():
     return PEOPLE
 
 
-def fit_of(seed, table=PEOPLE.table):
-    """Of a seed, and of the table with another index."""
-    est = bf.GibbsFairClustering(3, target="optimal", num_starts=0, num_warmup=30, random_state=seed, **SHORT)
-    return est.fit(table, sensitive_features=PEOPLE.sex)
-
-
 @cache
-def run_of_seed_0():
-    return fit_of(0)
+def fit_of(seed):
+    est = bf.GibbsFairClustering(3, target="optimal", num_starts=0, num_warmup=30, random_state=seed, **SHORT)
+    return est.fit(PEOPLE.table, sensitive_features=PEOPLE.sex)
 
 
 @cache
@@ -51,7 +46,7 @@ def fit():
 
 @pytest.fixture(scope="module")
 def run():
-    return run_of_seed_0()
+    return fit_of(0)
 
 
 @pytest.fixture(scope="module")

@@ -26,6 +26,7 @@ from bayesfair.posterior.mode_tables import modes_of
 from bayesfair.posterior.modes_in_words import modes_sentence
 from bayesfair.posterior.relabelling import numbered_alike
 from bayesfair.posterior.saved import settings_of
+from bayesfair.posterior.schema import about_whole, other_than_run
 from bayesfair.posterior.tree import build_tree, draws_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few draws
@@ -96,25 +97,17 @@ def test_a_part_of_a_run_is_neither_loaded_nor_gone_on_with(run, tmp_path):
     summary(read_tree(tmp_path / "part.nc"))
 
 
-@pytest.mark.slow
-def test_a_part_of_a_mixtures_run_is_neither_loaded_nor_gone_on_with(mixture, tmp_path):
-    est = copy.copy(mixture)
-    est.posterior_ = est.posterior_.isel(draw=slice(0, 20), missing_dims="ignore")
-    write_tree(est.posterior_, tmp_path / "part.nc")
-    for attempt in (lambda: bf.BayesianFairMixture.load(tmp_path / "part.nc"), lambda: est.resume(2)):
-        with pytest.raises(ValueError, match="20 draws in each chain instead of the run's 40"):
-            attempt()
-
-
-@pytest.mark.slow
-def test_files_without_an_order_or_with_numbers_for_names_are_loaded(run, fit, people, tmp_path):
-    tree = run.posterior_.copy()
-    del tree.attrs["run_order"]
-    write_tree(tree, tmp_path / "older.nc")
-    loaded = bf.GibbsFairClustering.load(tmp_path / "older.nc")
-    xr.testing.assert_identical(loaded.posterior_["posterior"], run.posterior_["posterior"])
-    fit(0, people.table.set_axis(np.arange(40, dtype=np.int16)[::-1])).save(tmp_path / "run.nc")
-    assert bf.GibbsFairClustering.load(tmp_path / "run.nc").posterior_["posterior"].sizes["draw"] == 40
+def test_files_without_an_order_or_with_numbers_for_names_are_whole_runs(run, tmp_path):
+    older = run.posterior_.copy()
+    del older.attrs["run_order"]
+    numbers = np.arange(40, dtype=np.int16)[::-1]
+    numbered = run.posterior_.map_over_datasets(
+        lambda one: one.assign_coords(obs=numbers) if "obs" in one.dims else one
+    )
+    numbered.attrs |= about_whole(numbered)
+    for tree in (older, numbered):
+        write_tree(tree, tmp_path / "run.nc")
+        assert other_than_run(read_tree(tmp_path / "run.nc")) == {}
 
 
 def test_nothing_is_guaranteed_of_some_of_the_rows_or_of_rows_in_another_order(run):
