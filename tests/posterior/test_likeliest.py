@@ -111,12 +111,11 @@ def test_any_partition_can_be_asked_about(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("target", ["labels", "joint"])
-def test_on_the_patients_few_rows_are_not_where_they_are_likeliest_and_dahls_draw_is_no_better(target):
+def test_on_the_patients_few_rows_are_not_where_they_are_likeliest_and_dahls_draw_is_no_better():
     data = bf.datasets.load_diabetes()
     X = (data.features - data.features.mean()) / data.features.std()
-    settings = {"num_warmup": 200, "num_draws": 400, "random_state": 0, "progress_bar": False}
-    est = bf.GibbsFairClustering(3, target=target, **settings).fit(X, sensitive_features=data.sensitive)
+    settings = {"num_starts": 0, "num_warmup": 200, "num_draws": 400, "random_state": 0, "progress_bar": False}
+    est = bf.GibbsFairClustering(3, target="labels", **settings).fit(X, sensitive_features=data.sensitive)
     table, tree = bf.posterior.memberships(est.posterior_), est.posterior_
     assert point_of(tree) == "likeliest"
     assert table["placed_for_balance"].mean() <= 0.03

@@ -10,6 +10,7 @@ import xarray as xr
 
 import bayesfair as bf
 from bayesfair.cli import main
+from bayesfair.fairness.metrics import group_masses
 from bayesfair.posterior import (
     concatenate,
     memberships,
@@ -21,7 +22,7 @@ from bayesfair.posterior import (
     summary,
     write_tree,
 )
-from bayesfair.posterior.guarantees import guarantee
+from bayesfair.posterior.guarantees import balance_kept, guarantee, masses_of
 from bayesfair.posterior.mode_tables import modes_of
 from bayesfair.posterior.modes_in_words import modes_sentence
 from bayesfair.posterior.relabelling import numbered_alike
@@ -121,6 +122,13 @@ def test_nothing_is_guaranteed_of_some_of_the_rows_or_of_rows_in_another_order(r
             assert "not the run's rows in its order: nothing is guaranteed for a part" in guarantee(part)
     assert guarantee(part) == summary(part).attrs["guarantee"]
     assert len(salso_partition(labels.isel(obs=slice(0, 21), missing_dims="ignore"))) == 21
+
+
+def test_clusters_of_whole_fairlets_keep_the_guarantee_in_all_draws_and_in_the_point_estimate(run, people):
+    kept = balance_kept(run.posterior_)
+    assert kept.satisfied(masses_of(run.posterior_)).all()
+    assert kept.satisfied(group_masses(run.labels_, people.sex)).all()
+    assert not kept.satisfied(np.array([3, 2]))
 
 
 @pytest.mark.slow

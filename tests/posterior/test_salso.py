@@ -74,12 +74,8 @@ def test_it_is_never_worse_than_the_best_draw_and_keeps_the_guarantee():
     """On these patients the search once left a cluster of one person, who is within one person of every share."""
     data = bf.datasets.load_diabetes()
     table = (data.features - data.features.mean()) / data.features.std()
-    settings = {
-        "num_warmup": 50,
-        "num_draws": 30,
-        "num_starts": 0,
-        "progress_bar": False,
-    }  # programs of test_likeliest.py
+    # Programs of test_likeliest.py.
+    settings = {"num_starts": 0, "num_warmup": 50, "num_draws": 30, "progress_bar": False}
     est = bf.GibbsFairClustering(3, target="labels", random_state=0, **settings)
     tree = est.fit(table, sensitive_features=data.sensitive).posterior_
     draws = tree["posterior"]["labels"].values.reshape(-1, len(table))
