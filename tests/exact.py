@@ -16,9 +16,10 @@ from bayesfair.gibbs import Settings, Table
 from bayesfair.gibbs.loss import cluster_means
 from bayesfair.gibbs.losses import resolve_loss
 from bayesfair.gibbs.poisson_binomial import split_law
-from bayesfair.gibbs.run import draw
+from bayesfair.gibbs.run import Run, chain_keys, draw
 from bayesfair.gibbs.states import FairletState, InverseTemperatures
 from bayesfair.gibbs.targets import TARGETS
+from bayesfair.gibbs.targets.starts import stacked_states
 
 CASES = {  # group sizes, composition, clusters
     "1:1": ((3, 3), "auto", 2),
@@ -64,10 +65,13 @@ class Tiny:
         opened = self.target.open(state)
         return opened if centers is None else opened._replace(centers=centers)
 
-    def state_of(self, members, cluster):
+    def key(self, members, cluster):
         fairlet = np.empty(len(self.X) + 1, int)
         fairlet[np.asarray(members)] = np.arange(len(members))[:, None]
-        return self.index[(*fairlet[:-1].tolist(), *np.asarray(cluster).tolist())]
+        return (*fairlet[:-1].tolist(), *np.asarray(cluster).tolist())
+
+    def state_of(self, members, cluster):
+        return self.index[self.key(members, cluster)]
 
 
 def tiny(case, loss="kmeans", name="joint", dtype=np.float64, prior=None):
@@ -268,6 +272,14 @@ def with_rest(P):
     return P
 
 
+def matrix_of(t: Tiny, members, clusters, probabilities):
+    """The transition matrix of moves to these tables and clusters with these probabilities, (states, choices, ...)."""
+    P, clusters = np.zeros((len(t.fairlets),) * 2), np.broadcast_to(clusters, members.shape[:-1])
+    for at in zip(*np.nonzero(probabilities)):
+        P[at[0], t.state_of(members[at], clusters[at])] += probabilities[at]
+    return with_rest(P)
+
+
 def all_states(t: Tiny, function):
     """`function(state)` of every state, stacked, in one compiled call."""
 
@@ -307,11 +319,20 @@ def many_draws(run, target, total=40_000):
     return draw(run, target, total // CHAINS)[1]
 
 
+def start(t, num_chains=2, seed=0, **choices):
+    members = () if t.target.keeps_fairlets else t.members[0]
+    states = stacked_states(t.target, members, t.clusters[[0] * num_chains], TEMPERATURES)
+    return Run(chain_keys(seed, num_chains), 0, states, t.target.moves(settings(t, **choices)))
+
+
 def label_law(t, pi):
-    labels = np.take_along_axis(t.clusters, t.fairlets, 1)
+    return law_of(np.take_along_axis(t.clusters, t.fairlets, 1), pi)
+
+
+def law_of(labels, pi):
     law = Counter()
-    for row, probability in zip(labels, pi):
-        law[tuple(row.tolist())] += probability
+    for row, probability in zip(labels.tolist(), pi):
+        law[tuple(row)] += probability
     return law
 
 

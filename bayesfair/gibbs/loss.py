@@ -40,26 +40,6 @@ class Units(NamedTuple):
     weight: Float[Array, " units"]
     cluster: Int[Array, " units"] | None
 
-    def put(self, i, center, weight, cluster):
-        """The units with a new centre, weight and cluster of unit i.
-
-        Parameters
-        ----------
-        i : int
-            The unit.
-        center : array of shape (n_features,)
-            Its centre.
-        weight : float
-            Its weight.
-        cluster : int
-            Its cluster.
-
-        Returns
-        -------
-        Units
-        """
-        return Units(self.center.at[i].set(center), self.weight.at[i].set(weight), self.cluster.at[i].set(cluster))
-
 
 @dataclass(frozen=True)
 class Loss:
@@ -168,7 +148,7 @@ class Loss:
         -------
         tree of arrays
         """
-        return stats.put(i, center, weight, cluster)
+        return Units(stats.center.at[i].set(center), stats.weight.at[i].set(weight), stats.cluster.at[i].set(cluster))
 
     def insertion(self, stats, i, center, weight, n_clusters: int) -> Float[Array, " clusters"]:
         """What the loss would gain if unit i, which is in no cluster, joined each of them.
@@ -197,6 +177,26 @@ class Loss:
         return jax.vmap(joined)(jnp.arange(n_clusters)) - self.cluster_losses(stats, n_clusters)
 
 
+def taken_out(loss: Loss, stats, numbers, units: Units, unroll=False):
+    """Statistics without these units, which have these numbers."""
+
+    def step(stats, unit):
+        return loss.remove(stats, *unit), None
+
+    return jax.lax.scan(step, stats, (numbers, *units), unroll=unroll)[0]
+
+
+def put_back(loss: Loss, stats, numbers, units: Units, n_clusters: int, unroll=False):
+    """(statistics with these units, which were taken out, in their clusters; the increase of the loss)."""
+
+    def step(stats, inputs):
+        *unit, cluster = inputs
+        return loss.insert(stats, *unit, cluster), loss.insertion(stats, *unit, n_clusters)[cluster]
+
+    stats, gains = jax.lax.scan(step, stats, (numbers, *units), unroll=unroll)
+    return stats, sum(gains)
+
+
 class ClusterMeans(NamedTuple):
     """Sufficient statistics of the Bregman family: units, total weight and weighted sum of each cluster."""
 
@@ -217,7 +217,7 @@ class ClusterMeans(NamedTuple):
 
 
 def cluster_means(units: Units, n_clusters: int) -> ClusterMeans:
-    """Counts, weights and weighted sums of every cluster, over the units of all shards."""
+    """Counts, weights and weighted sums of every cluster."""
 
     def means(units):
         summed = partial(jax.ops.segment_sum, segment_ids=units.cluster, num_segments=n_clusters)

@@ -13,10 +13,10 @@ from exact import (
     TOLERANCE,
     all_states,
     invariance_error,
+    matrix_of,
     naive_augmented,
     some_centers,
     tiny,
-    with_rest,
 )
 from tiers import tiers
 
@@ -71,10 +71,7 @@ def matrix(kind, case, loss, right=lambda ratio, proposal, normaliser: ratio):
     t = tiny(case, loss)
     (members, clusters, *told), (_, weights) = visits(kind, case, loss), CHOICES[kind](t)
     chances = np.where(told[0] > -np.inf, np.exp(np.minimum(right(*told), 0)), 0) * weights
-    P = np.zeros((len(t.fairlets),) * 2)
-    for s, choice in zip(*np.nonzero(chances)):
-        P[s, t.state_of(members[s, choice], clusters[s, choice])] += chances[s, choice]
-    return with_rest(P)
+    return matrix_of(t, members, clusters, chances)
 
 
 def people_of(t, group):

@@ -19,6 +19,7 @@ from exact import (
     divergence,
     invariance_error,
     joint,
+    matrix_of,
     naive_augmented,
     naive_losses,
     normalise,
@@ -27,7 +28,7 @@ from exact import (
     with_rest,
 )
 
-from bayesfair.gibbs.loss import Units, cluster_means
+from bayesfair.gibbs.loss import Units, cluster_means, taken_out
 from bayesfair.gibbs.moves import blocked, collapsed, independent_blocks, loop_steps, swaps, swaps_in_turn
 from bayesfair.gibbs.moves.matchings import Pairing, draw_slots, near_pairing, phantom_slots, reflection
 from bayesfair.gibbs.states import InverseTemperatures
@@ -271,7 +272,8 @@ def independent_laws(t, blocks):
         units = target.units_of(target.open(state))
 
         def of_block(block):
-            rest = independent_blocks.take_out(target, target.loss.start(units, target.n_clusters), units, block)
+            own, stats = independent_blocks.of_block(units, block), target.loss.start(units, target.n_clusters)
+            rest = taken_out(target.loss, stats, block, own)
             logits = independent_blocks.independent_logits(target, rest, units, block, LAMBDA_C)
 
             def one(choice):
@@ -330,10 +332,8 @@ def swap_laws(t, centers, pairings):
 def swap_matrix(t, laws, which=slice(None), right=lambda ratio: ratio):
     """The mixture over some of the pairings, equally likely."""
     members, probabilities, ratio = (part[:, which] for part in laws)
-    probabilities, P = probabilities * np.exp(np.minimum(right(ratio), 0)), np.zeros((len(t.fairlets),) * 2)
-    for s, choice, outcome in zip(*np.nonzero(probabilities)):
-        P[s, t.state_of(members[s, choice, outcome], t.clusters[s])] += probabilities[s, choice, outcome]
-    return with_rest(P / probabilities.shape[1])
+    probabilities = probabilities * np.exp(np.minimum(right(ratio), 0)) / probabilities.shape[1]
+    return matrix_of(t, members, t.clusters[:, None, None], probabilities)
 
 
 def uniform_slots(t, partners, exchange=False, capacity=None):
@@ -449,7 +449,7 @@ def test_swaps_that_break_a_fixed_composition_are_caught(monkeypatch):
 
 
 def swapped_pairs(t, pairs):
-    """(tables, log ratios) of all swaps in all states."""
+    """(tables, log ratios) of all swaps in all states; those that would leave a fairlet empty, which has NaN, stay."""
     target = t.target
 
     def law(state):
@@ -459,21 +459,14 @@ def swapped_pairs(t, pairs):
         def one(pair):
             two = jax.tree.map(lambda part: part[pair.fairlets], now.fairlets)
             two = now._replace(fairlets=two, cluster=now.cluster[pair.fairlets])
-            rest = swaps_in_turn.moved(target.loss.remove, target, stats, two, pair.fairlets)
+            rest = taken_out(target.loss, stats, pair.fairlets, target.units(two.fairlets, two.cluster))
             log_ratio, swapped = swaps_in_turn.log_swap_ratio(target, rest, two, pair)
             after = jax.tree.map(lambda all_, part: all_.at[pair.fairlets].set(part), now.fairlets, swapped)
-            return after.members, log_ratio
+            return after.members, jnp.where(jnp.isnan(log_ratio), -jnp.inf, log_ratio)
 
         return jax.vmap(one)(pairs)
 
     return all_states(t, law)
-
-
-def matrix_of(t, members, probabilities):
-    P = np.zeros((len(t.fairlets),) * 2)
-    for s, choice in zip(*np.nonzero(probabilities > 0)):  # NaN of a fairlet that would be empty: such swaps stay
-        P[s, t.state_of(members[s, choice], t.clusters[s])] += probabilities[s, choice]
-    return with_rest(P)
 
 
 def loop_matrix(t):
@@ -486,7 +479,7 @@ def loop_matrix(t):
         if group_of[p] == group_of[q]
     ]
     members, log_ratio = swapped_pairs(t, swaps_in_turn.Pair(*map(np.array, zip(*choices))))
-    return matrix_of(t, members, np.exp(np.minimum(log_ratio, 0.0)) / len(choices))
+    return matrix_of(t, members, t.clusters[:, None], np.exp(np.minimum(log_ratio, 0.0)) / len(choices))
 
 
 @cache
@@ -534,7 +527,7 @@ def steps_of(t):
 def step_matrix(t, chance=loop_steps.log_chance):
     """One step, by all of its choices."""
     members, log_ratio, probability = steps_of(t)
-    return matrix_of(t, members, np.exp(np.asarray(chance(log_ratio))) * probability)
+    return matrix_of(t, members, t.clusters[:, None], np.exp(np.asarray(chance(log_ratio))) * probability)
 
 
 def published_step(t, pi, second=lambda H, i1, j1: [(i2, j2) for i2 in ones(H[:, j1]) for j2 in ones(~H[i2])]):
@@ -553,7 +546,7 @@ def published_step(t, pi, second=lambda H, i1, j1: [(i2, j2) for i2 in ones(H[:,
                     a, b = places[j1], places[j2]
                     after[a], after[b] = table[b], table[a]
                     board = H[i1, j1] == H[i2, j2] != H[i1, j2] == H[i2, j1]
-                    s2 = t.index.get(key_of(t, after, s)) if board else None
+                    s2 = t.index.get(t.key(after, t.clusters[s])) if board else None
                     if s2 not in (None, s):
                         chance = len(slots) / len(target.swap_slots) / H.size / len(ends)
                         P[s, s2] += chance * pi[s2] / (pi[s] + pi[s2])
@@ -562,12 +555,6 @@ def published_step(t, pi, second=lambda H, i1, j1: [(i2, j2) for i2 in ones(H[:,
 
 def ones(line):
     return np.flatnonzero(line).tolist()
-
-
-def key_of(t, table, s):
-    fairlet = np.empty(len(t.X) + 1, int)
-    fairlet[table] = np.arange(len(table))[:, None]
-    return (*fairlet[:-1].tolist(), *t.clusters[s].tolist())
 
 
 @of_pairs(THREE_GROUPS, STEPPED)

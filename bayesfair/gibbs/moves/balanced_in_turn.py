@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from bayesfair._draws import Statistic
 from bayesfair.gibbs.capabilities import HasLabels
 from bayesfair.gibbs.labellings import CountedLabelling, Labelling
+from bayesfair.gibbs.loss import Units, put_back
 from bayesfair.gibbs.moves.collapsed import conditional, draw_cluster
 from bayesfair.gibbs.sweep import in_turn
 
@@ -45,11 +46,8 @@ def put_in(target: HasLabels, state: CountedLabelling, i, cluster):
 
 def gain_of(target: HasLabels, state: CountedLabelling, people, clusters):
     """The increase of the loss when rows (`people`) that were taken out join the clusters."""
-    total = jnp.zeros((), target.x.dtype)
-    for j in range(people.shape[0]):
-        total += target.loss.insertion(state.stats, *target.unit(people[j]), target.n_clusters)[clusters[j]]
-        state = put_in(target, state, people[j], clusters[j])
-    return total
+    numbers, *own = jax.vmap(target.unit)(people)
+    return put_back(target.loss, state.stats, numbers, Units(*own, clusters), target.n_clusters, unroll=True)[1]
 
 
 @dataclass(frozen=True)

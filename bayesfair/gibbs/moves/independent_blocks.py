@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from bayesfair._arrays import computed_once
 from bayesfair.gibbs.capabilities import HasUnits
-from bayesfair.gibbs.loss import Units
+from bayesfair.gibbs.loss import Units, put_back, taken_out
 from bayesfair.gibbs.moves.blocked import BlockedReallocation, poor_blocks
 from bayesfair.gibbs.moves.collapsed import conditional, draw_cluster, share_moved
 from bayesfair.gibbs.states import OpenState
@@ -31,26 +31,8 @@ class IndependentBlocks:
         return poor_blocks(recent, "", "", window)
 
 
-def take_out(target: HasUnits, stats, units: Units, block):
-    """Statistics without the units of `block`."""
-
-    def step(stats, i):
-        return target.loss.remove(stats, i, units.center[i], units.weight[i], units.cluster[i]), None
-
-    return jax.lax.scan(step, stats, block)[0]
-
-
-def put_in(target: HasUnits, stats, units: Units, block, cluster):
-    """(statistics with the units of `block` in these clusters, the increase of the loss)."""
-
-    def step(carry, inputs):
-        stats, gain = carry
-        i, k = inputs
-        unit = i, units.center[i], units.weight[i]
-        gain += target.loss.insertion(stats, *unit, target.n_clusters)[k]
-        return (target.loss.insert(stats, *unit, k), gain), None
-
-    return jax.lax.scan(step, (stats, jnp.zeros((), units.center.dtype)), (block, cluster))[0]
+def of_block(units: Units, block) -> Units:
+    return jax.tree.map(lambda part: part[block], units)
 
 
 def independent_logits(target: HasUnits, rest, units: Units, block, inverse_temperature):
@@ -64,10 +46,10 @@ def independent_logits(target: HasUnits, rest, units: Units, block, inverse_temp
 
 def log_independence_ratio(target: HasUnits, rest, units: Units, block, proposed, logits, inverse_temperature):
     """Log acceptance ratio of moving the block from its clusters to the proposed ones."""
-    current = units.cluster[block]
-    place = jnp.arange(block.shape[0])
-    _, old_gain = put_in(target, rest, units, block, current)
-    _, new_gain = put_in(target, rest, units, block, proposed)
+    own, place = of_block(units, block), jnp.arange(block.shape[0])
+    current = own.cluster
+    _, old_gain = put_back(target.loss, rest, block, own, target.n_clusters)
+    _, new_gain = put_back(target.loss, rest, block, own._replace(cluster=proposed), target.n_clusters)
     proposal = logits[place, current].sum() - logits[place, proposed].sum()
     occupied = jnp.zeros(target.n_clusters, bool).at[units.cluster.at[block].set(proposed)].set(True).all()
     return jnp.where(occupied, inverse_temperature * (old_gain - new_gain) + proposal, -jnp.inf)
@@ -84,13 +66,14 @@ def visit_blocks(key, target: HasUnits, units: Units, inverse_temperature, block
         b, uniforms = inputs
         block = (b * size + jnp.arange(size)) % n_units
         now = units._replace(cluster=cluster)
-        rest = take_out(target, stats, now, block)
+        own = of_block(now, block)
+        rest = taken_out(target.loss, stats, block, own)
         logits = independent_logits(target, rest, now, block, inverse_temperature)
         proposed = draw_cluster(uniforms[1:], logits).astype(cluster.dtype)
         log_ratio = log_independence_ratio(target, rest, now, block, proposed, logits, inverse_temperature)
         accepted = jnp.log(uniforms[0]) < log_ratio
-        chosen = jnp.where(accepted, proposed, cluster[block])
-        stats, _ = put_in(target, rest, now, block, chosen)
+        chosen = jnp.where(accepted, proposed, own.cluster)
+        stats, _ = put_back(target.loss, rest, block, own._replace(cluster=chosen), target.n_clusters)
         return (stats, cluster.at[block].set(chosen)), accepted
 
     uniforms = jax.random.uniform(key, (n_blocks, size + 1), units.center.dtype)

@@ -4,6 +4,7 @@ Needed if fairlets are not independent given the centres (k-dissimilarities, you
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -11,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from bayesfair.gibbs.capabilities import HasFairlets
+from bayesfair.gibbs.loss import put_back, taken_out
 from bayesfair.gibbs.moves.matchings import Chances, Pairing
 from bayesfair.gibbs.moves.swaps import Swaps, in_rounds, propose
 from bayesfair.gibbs.states import OpenState
@@ -33,24 +35,15 @@ class Pair(NamedTuple):
     slots: Int[Array, "*pairs 2"]
 
 
-def clustering_gain(target: HasFairlets, rest, pair: Pair, units):
-    """Increase of the clustering loss when the two fairlets return with these centres and weights."""
-    a, b = pair.fairlets
-    first = a, units.center[0], units.weight[0]
-    second = b, units.center[1], units.weight[1]
-    gain = target.loss.insertion(rest, *first, target.n_clusters)[units.cluster[0]]
-    rest = target.loss.insert(rest, *first, units.cluster[0])
-    return gain + target.loss.insertion(rest, *second, target.n_clusters)[units.cluster[1]]
-
-
 def log_swap_ratio(target: HasFairlets, rest, state: OpenState, pair: Pair):
     """(log ratio, fairlets after the swap) of the pair in `state`; `rest`: the loss's statistics without the two."""
     temperature = state.lambdas.clustering
     proposal = propose(target, state, Pairing(jnp.array([1, 0]), pair.slots), target.fairlet_energies)
     log_ratio = jnp.where(proposal.moves[0], proposal.log_ratio[0], -jnp.inf)
     if target.clustering_moves_fairlets:
-        old = clustering_gain(target, rest, pair, target.units(state.fairlets, state.cluster))
-        new = clustering_gain(target, rest, pair, target.units(proposal.fairlets, state.cluster))
+        rejoin = partial(put_back, target.loss, rest, pair.fairlets, n_clusters=target.n_clusters, unroll=True)
+        _, old = rejoin(target.units(state.fairlets, state.cluster))
+        _, new = rejoin(target.units(proposal.fairlets, state.cluster))
         log_ratio += temperature * (old - new)
     return log_ratio, proposal.fairlets
 
@@ -80,20 +73,12 @@ def swap_in_turn(target: HasFairlets, state: OpenState, pairs: Pair, number, tak
 
 def swap_pair(target: HasFairlets, stats, state: OpenState, pair: Pair, takes):
     """Swap one pair if `takes(log ratio)`: (statistics, fairlets, (was it swapped?, was it possible?))."""
-    both = pair.fairlets
+    both, loss = pair.fairlets, target.loss
     two = state._replace(fairlets=jax.tree.map(lambda part: part[both], state.fairlets), cluster=state.cluster[both])
-    rest = moved(target.loss.remove, target, stats, two, both)
+    rest = taken_out(loss, stats, both, target.units(two.fairlets, two.cluster), unroll=True)
     log_ratio, swapped = log_swap_ratio(target, rest, two, pair)
     accepted = takes(log_ratio)
     now = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), swapped, two.fairlets)
-    stats = moved(target.loss.insert, target, rest, two._replace(fairlets=now), both)
+    stats, _ = put_back(loss, rest, both, target.units(now, two.cluster), target.n_clusters, unroll=True)
     fairlets = jax.tree.map(lambda all_, part: all_.at[both].set(part), state.fairlets, now)
     return stats, fairlets, (accepted, log_ratio > -jnp.inf)
-
-
-def moved(move, target: HasFairlets, stats, two: OpenState, both):
-    """The loss's statistics after two fairlets were moved out or in, by the loss's own `move`."""
-    units = target.units(two.fairlets, two.cluster)
-    for place in (0, 1):
-        stats = move(stats, both[place], units.center[place], units.weight[place], units.cluster[place])
-    return stats
