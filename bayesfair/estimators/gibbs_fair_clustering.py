@@ -601,7 +601,7 @@ class GibbsFairClustering(PosteriorEstimator):
         """A further remedy if chains stay in separate modes: replicas, if they have not been tried."""
         unknown = "modes" in tree.children and tree["modes"].attrs["masses"] == "not known"
         tried = plain(self.tempering) is True or problem.target.n_obs <= FEW_ROWS
-        if not unknown or tried or not problem.target.has_density:
+        if not unknown or tried or "lp" not in problem.target.statistics:
             return ""
         return "tempering=True (--tempering) may cross modes, with some hundreds of rows."
 

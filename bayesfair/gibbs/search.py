@@ -60,7 +60,7 @@ def start_in_modes(
     modes and no jumps. Replicas are used only if they make round trips.
     """
     target = problem.target
-    if tempering is True and not target.has_density:
+    if tempering is True and "lp" not in target.statistics:
         rule, remedy = "be left out for a target without a density", "States of replicas cannot be compared."
         raise ValueError(message("tempering", rule, "True", remedy))
     jumps = mode_jumps if tempering is not True else False
@@ -99,7 +99,7 @@ def _in_modes(problem: Problem, num_chains, num_warmup, num_starts, mode_jumps, 
 def _asks_for_replicas(target, found: FoundModes | None) -> bool:
     """Are there few rows and several modes between which no chain can jump?"""
     several = found is not None and len(found.starts) > 1
-    return several and not can_jump(target) and target.has_density and target.n_obs <= FEW_ROWS
+    return several and not can_jump(target) and "lp" in target.statistics and target.n_obs <= FEW_ROWS
 
 
 def with_jumps(target, moves, places: Modes, length=1):

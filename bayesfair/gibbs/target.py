@@ -190,13 +190,14 @@ class Target:
     Examples
     --------
     >>> import bayesfair as bf
-    >>> bf.gibbs.Target.has_density
-    True
+    >>> bf.gibbs.Target.keeps_fairlets
+    False
     """
 
     n_clusters: int  #: Number of clusters.
     n_obs: int  #: Number of rows.
-    statistics: dict[str, Statistic]  #: What `scalars` reports, by name.
+    #: What `scalars` reports, by name. The log density is "lp": replicas compare states by it.
+    statistics: dict[str, Statistic]
     #: Names of the axes of what `write` writes, after that of the chains. Axes are numbered if it is left out.
     state_dims: dict[str, tuple[str, ...]] = {}  # noqa: RUF012
     #: What every draw keeps. "labels": every cluster is balanced, to within one row or by `min_balance`, and has
@@ -205,7 +206,6 @@ class Target:
     keeps_fairlets: bool = False  #: Whether the fairlets stay where they start.
     preparing: str = ""  #: What `prepared` finds, in a word for the progress bar. Empty if it finds nothing.
     prior: Dispersion | None = None  #: Prior of the inverse temperature. None if it is fixed.
-    has_density: bool = True  #: Whether `log_density` is known. Replicas compare states by it.
 
     @property
     def looks_per_row(self) -> int:
@@ -338,7 +338,7 @@ class Target:
         raise NotImplementedError
 
     def log_density(self, state, lambdas) -> Float[Array, ""]:
-        """The log of the law at an opened state, up to one constant. Not asked for without `has_density`.
+        """The log of the law at an opened state, up to one constant. Not asked for if `statistics` has no "lp".
 
         Parameters
         ----------

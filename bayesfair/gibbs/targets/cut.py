@@ -18,7 +18,6 @@ class Cut(FairletTarget):
     """
 
     clusters_are_independent = True
-    has_density = False
     statistics = {name: kind for name, kind in FairletTarget.statistics.items() if name != "lp"}  # noqa: RUF012
 
     def moves(self, settings):

@@ -90,8 +90,9 @@ class FixedUnits(OverFairlets):
     def losses(self, state: OpenState) -> Losses:
         return Losses(self.fairlet_loss, self.loss.cluster_losses(self.units_of(state), self.n_clusters).sum())
 
-    def _members_of(self, states):
-        return np.broadcast_to(np.asarray(self.members), (*states.lambdas.fairlet.shape, *self.members.shape))
+    def write(self, states):
+        every = np.broadcast_to(np.asarray(self.members), (*states.lambdas.fairlet.shape, *self.members.shape))
+        return super().write(states) | {"members": every}
 
 
 def _units_and_loss(table: Table, held: Capacities, loss: Loss, dtype):

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import ArrayLike, Float, Int
+from jaxtyping import ArrayLike, Float
 
 from bayesfair._arrays import on_device
 from bayesfair._check import check_integer, message, tell
@@ -72,16 +72,13 @@ class OverFairlets(HasUnits, Target):
         return further_states(self, best, most, rng)
 
     def write(self, states):
-        lambda_f, lambda_c = map(np.asarray, states.lambdas)
-        cluster = np.asarray(states.cluster)
-        return {"members": self._members_of(states), "cluster": cluster, "lambda_f": lambda_f, "lambda_c": lambda_c}
+        lambda_f, lambda_c = states.lambdas
+        parts = {"members": states.members, "cluster": states.cluster, "lambda_f": lambda_f, "lambda_c": lambda_c}
+        return {name: np.asarray(part) for name, part in parts.items()}
 
     def read(self, arrays):
         lambdas = InverseTemperatures(arrays["lambda_f"], arrays["lambda_c"])
         return FairletState(() if self.keeps_fairlets else arrays["members"], arrays["cluster"], lambdas)
-
-    def _members_of(self, states) -> Int[np.ndarray, "*batch fairlets slots"]:
-        return np.asarray(states.members)
 
     @property
     def n_units(self):
@@ -102,7 +99,7 @@ class OverFairlets(HasUnits, Target):
     def scalars(self, state):
         losses, lambdas = self.losses(state), state.lambdas
         values = {
-            "lp": self.log_density(state, lambdas, losses) if self.has_density else None,
+            "lp": self.log_density(state, lambdas, losses),
             "fairlet_loss": losses.fairlet,
             "clustering_loss": losses.clustering,
             "lambda_f": lambdas.fairlet,
