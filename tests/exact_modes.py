@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from exact import TEMPERATURES, normalise
+from exact_labels import balanced_labellings
 
 from bayesfair._arrays import on_device
 from bayesfair.fairlets.compositions import capacities
@@ -92,7 +93,8 @@ def _far(name, loss, prior, dtype, apart, middle, x64):
     if name == "labels":
         constraint = balance_constraint(groups, "exact")
         target = TARGETS[name].of(table, constraint, asked, dtype)
-        states, labels = _labellings(groups, constraint)
+        labels = balanced_labellings(groups, constraint, 2)
+        states = Labelling(labels, None)
     else:
         held = capacities(groups.sizes, "auto")
         states, labels = _clusterings(name, held)
@@ -103,14 +105,6 @@ def _far(name, loss, prior, dtype, apart, middle, x64):
             more = (np.array([[1, 0, 3, 2, 4]]),)
         target = TARGETS[name].of(table, held, asked, *more, dtype=dtype)
     return _with_law(target, name, X, states, labels, LAMBDA[loss])
-
-
-def _labellings(groups, constraint):
-    every = np.array(list(product(range(2), repeat=len(groups.code))), np.int32)
-    member = np.eye(2, dtype=int)[every]
-    counts = np.stack([member[:, groups.code == g].sum(1) for g in range(2)], -1)
-    every = every[constraint.satisfied(counts).all(-1)]
-    return Labelling(every, None), every
 
 
 def _clusterings(name, held):
@@ -173,11 +167,8 @@ def _drawn_centers(target, state, dispersion):
 
 def _modes(target, states, labels, law, total, inverse_dispersion) -> Modes:
     """Around the likeliest state in which the middle place goes with the first, and with the last."""
-    middle = slice(SIZES[0], SIZES[0] + SIZES[1])
-    left = (labels[:, middle] == labels[:, :1]).all(1)
-    right = (labels[:, middle] == labels[:, -1:]).all(1)
     centers, spreads, dispersions = [], [], []
-    for here in (left, right):
+    for here in sides(labels):
         best = int(np.argmax(np.where(here, law, 0)))
         dispersion = target.degrees / total[best] if target.prior is not None else inverse_dispersion
         state = jax.tree.map(lambda part: np.asarray(part)[best], states)  # noqa: B023
@@ -202,30 +193,25 @@ EVERY = [  # every target, losses whose lambda is fixed and sampled
     ("labels", "kmeans", SAMPLED),
 ]
 
-BUGS = {
-    "no Jacobian": (
-        "moved_place",
-        lambda right: lambda *args: (lambda made: (made[0], 0.0 * made[1], made[2]))(right(*args)),
-    ),
-    "lambda is not carried along": (
-        "moved_place",
-        lambda right: (
-            lambda t, modes, here, *rest: (lambda made: (made[0]._replace(dispersion=here.dispersion), *made[1:]))(
-                right(t, modes, here, *rest)
-            )
-        ),
-    ),
-    "nobody looks whether it leads back": (
-        "moved_place",
-        lambda right: lambda *args: (lambda made: (*made[:2], jnp.ones_like(made[2])))(right(*args)),
+BUGS = {  # what is told in the place of what `moved_place` tells
+    "no Jacobian": lambda here, there, log_jacobian, leads_back: (there, 0.0 * log_jacobian, leads_back),
+    "lambda is not carried along": lambda here, there, *told: (there._replace(dispersion=here.dispersion), *told),
+    "nobody looks whether it leads back": lambda here, there, log_jacobian, leads_back: (
+        there,
+        log_jacobian,
+        jnp.ones_like(leads_back),
     ),
 }
 
 
 def plant(bug, monkeypatch):
     """One of `BUGS` in the map between modes."""
-    name, planted = BUGS[bug]
-    monkeypatch.setattr(mode_jumps, name, planted(getattr(mode_jumps, name)))
+    right = mode_jumps.moved_place
+
+    def planted(target, modes, here, *rest):
+        return BUGS[bug](here, *right(target, modes, here, *rest))
+
+    monkeypatch.setattr(mode_jumps, "moved_place", planted)
 
 
 def wrongly_told(f: Far) -> Far:
@@ -246,6 +232,10 @@ def jumps_measured_by(measured, monkeypatch):
     monkeypatch.setattr(masses, "_measured", measured)
 
 
+def sides(labels):
+    """(does the middle place go with the first?, with the last?)"""
+    return tuple((labels[..., 6:8] == labels[..., at : at + 1]).all(-1) for at in (0, 8))
+
+
 def middle_goes_left(labels):
-    """Does the middle place go with the first?"""
-    return (labels[..., 6:8] == labels[..., :1]).all(-1)
+    return sides(labels)[0]

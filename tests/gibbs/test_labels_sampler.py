@@ -1,10 +1,8 @@
 """`target="labels"` as a run: draws against enumeration, starts, and what is refused or told."""
 
-from collections import Counter
-
 import numpy as np
 import pytest
-from exact import CHAINS, NOISE, distance_to, many_draws, normalise
+from exact import CHAINS, NOISE, distance_to, law_of, many_draws, normalise
 from exact_labels import LAMBDA, Labelling, law, losses, of_sizes, tiny
 
 from bayesfair._arrays import on_device
@@ -19,30 +17,26 @@ from bayesfair.gibbs.run import Run, chain_keys
 from bayesfair.gibbs.targets.labels import bundle_composition
 
 
-def start(t, num_chains=2):
-    label = on_device(t.labels[[0, -1] * (num_chains // 2)])
-    states = Labelling(label, on_device(np.full(num_chains, LAMBDA), t.target.x.dtype))
-    return Run(chain_keys(0, num_chains), 0, states, t.target.moves(Settings(t.target.n_clusters, t.target.loss)))
-
-
-def law_of(t, pi):
-    return Counter({tuple(label): probability for label, probability in zip(t.labels.tolist(), pi)})
+def start(t):
+    label = on_device(t.labels[[0, -1] * (CHAINS // 2)])
+    states = Labelling(label, on_device(np.full(CHAINS, LAMBDA), t.target.x.dtype))
+    return Run(chain_keys(0, CHAINS), 0, states, t.target.moves(Settings(t.target.n_clusters, t.target.loss)))
 
 
 def test_draws_agree_with_enumeration():
     """p(z) with lambda integrated out of lambda^(N d / 2 - 1) exp(-lambda L): L^(-N d / 2)."""
     t = tiny("three groups", prior=Dispersion(), dtype=np.float32)
-    draws = many_draws(start(t, CHAINS), t.target, 20_000)
+    draws = many_draws(start(t), t.target, 20_000)
     pi = normalise(-t.target.degrees * np.log(losses(t, "kmeans")))
-    assert distance_to(law_of(t, pi), draws) < NOISE
-    assert distance_to(law_of(t, law(t, "kmeans")), draws) > 2 * NOISE
+    assert distance_to(law_of(t.labels, pi), draws) < NOISE
+    assert distance_to(law_of(t.labels, law(t, "kmeans")), draws) > 2 * NOISE
 
 
 @pytest.mark.slow
 def test_draws_of_a_loss_without_centres_agree_with_enumeration():
     t = tiny("attributes, at least 0.4, of 2 to 4", "manhattan", dtype=np.float32)
-    draws = many_draws(start(t, CHAINS), t.target, 20_000)
-    assert distance_to(law_of(t, law(t, "manhattan")), draws) < NOISE
+    draws = many_draws(start(t), t.target, 20_000)
+    assert distance_to(law_of(t.labels, law(t, "manhattan")), draws) < NOISE
 
 
 def test_starts_do_not_depend_on_the_unit():
@@ -75,11 +69,3 @@ def test_groups_smaller_than_the_number_of_clusters_are_told():
     X = np.random.default_rng(0).normal(size=(20, 2))
     with pytest.warns(UserWarning, match=r"fewer members than there are clusters \(3\): g0 \(2\)"):
         make_problem(Table(X, of_sizes(2, 18)), Settings(3, KMeansLoss(), target="labels"))
-
-
-def test_states_are_written_and_read():
-    t = tiny("1:1", dtype=np.float32)
-    run = start(t)
-    again = t.target.read({name: on_device(values) for name, values in t.target.write(run.states).items()})
-    assert isinstance(again, Labelling)
-    assert all((np.asarray(a) == np.asarray(b)).all() for a, b in zip(again, run.states))

@@ -7,8 +7,6 @@ import pytest
 
 import bayesfair as bf
 from bayesfair.balanced import labels as balanced_labels
-from bayesfair.fairlets.compositions import capacities
-from bayesfair.fairlets.members import member_table
 from bayesfair.gibbs import KMeansLoss, Settings, Table, masses, problem, relocations
 from bayesfair.gibbs.bennett import ITSELF, UNKNOWN, LogRatio
 from bayesfair.gibbs.labellings import Labelling
@@ -19,16 +17,6 @@ from bayesfair.gibbs.sweep import run_chunk
 from bayesfair.gibbs.targets import labels, starts
 
 K = 3
-
-
-def some_members(groups, composition):
-    """A decomposition whose fairlets are filled in the order of the rows."""
-    held, fairlet = capacities(groups.sizes, composition, groups.names), np.empty(len(groups.code), int)
-    for group, (lower, upper) in enumerate(zip(held.lower.T, held.upper.T)):
-        own = groups.code == group
-        has_more = np.cumsum(upper - lower) <= own.sum() - lower.sum()
-        fairlet[own] = np.repeat(np.arange(len(lower)), np.where(has_more, upper, lower))
-    return member_table(fairlet, groups.code, held.upper)[None]
 
 
 @pytest.fixture
@@ -55,41 +43,30 @@ def test_labels_of_many_rows_are_balanced_and_found_again(many):
     assert est.posterior_["sample_stats"]["clustering_loss"].values.min() < 1.1 * plain.inertia_
 
 
-def test_many_rows_stay_in_the_precision_that_samples_them(many):
-    X, group = many
-    groups = bf.fairness.encode_groups(group)
-    made = make_problem(Table(X, groups), Settings(K, KMeansLoss(), target="labels"))
-    assert made.table.X.dtype == np.float32
-    np.testing.assert_array_equal(made.target.x, made.table.X)
-    assert made.target.x.unsafe_buffer_pointer() == made.table.X.ctypes.data  # not a copy
-    np.testing.assert_allclose(made.table.scaling.points(made.table.X), X, atol=1e-5)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(("target", "most"), [("labels", 45), ("optimal", 30)])
-def test_a_sweep_keeps_few_numbers_for_every_row(target, most):
-    """No copy of the features, nor of the fairlets' centres: 26 bytes a row of one chain, where there were 285 and 237."""
+@pytest.mark.parametrize(
+    ("asked", "most"), [({"target": "labels"}, 45), ({"target": "optimal", "composition": "singletons"}, 60)]
+)
+def test_a_sweep_keeps_few_numbers_for_every_row(asked, most):
+    """No copy of the features, nor of the fairlets' centres, which would be 100 bytes a row."""
     rng, n_obs = np.random.default_rng(0), 32 * PART
     X, groups = rng.normal(size=(n_obs, 25)).astype(np.float32), bf.fairness.encode_groups(np.arange(n_obs) % 25 < 12)
-    members = some_members(groups, "auto")
-    settings = Settings(K, KMeansLoss(), target=target)
-    made = make_problem(Table(X, groups), settings, {"members": members})
+    made = make_problem(Table(X, groups), Settings(K, KMeansLoss(), **asked))
     law, label = made.target, jax.ShapeDtypeStruct((1, n_obs), jnp.int32)
-    if target == "labels":
+    if asked["target"] == "labels":
         states = Labelling(label, jnp.ones(1))
     else:
-        label = jax.ShapeDtypeStruct((1, law.n_fairlets), jnp.int32)
         states = FairletState((), label, InverseTemperatures(*jnp.ones((2, 1))))
     chains = jnp.zeros((1, 2), jnp.uint32), states
     program = run_chunk.lower(law, chains, (0, 1, 1), moves=law.moves(made.settings), length=1).compile()
     assert program.memory_analysis().temp_size_in_bytes / n_obs < most
 
 
-def test_many_rows_are_held_once_by_targets_over_fairlets_too(many):
+@pytest.mark.parametrize("target", ["labels", "joint"])
+def test_many_rows_are_held_once_in_the_precision_that_samples_them(target, many):
     X, group = many
-    groups = bf.fairness.encode_groups(group)
-    members = some_members(groups, "auto")
-    made = make_problem(Table(X, groups), Settings(K, KMeansLoss()), {"members": members})
+    made = make_problem(Table(X, bf.fairness.encode_groups(group)), Settings(K, KMeansLoss(), target=target))
+    assert made.table.X.dtype == np.float32
     assert made.target.x.unsafe_buffer_pointer() == made.table.X.ctypes.data  # not a copy
     np.testing.assert_allclose(made.table.scaling.points(made.table.X), X, atol=1e-5)
 

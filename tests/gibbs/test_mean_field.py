@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import jax
 import numpy as np
 import pytest
-from exact_modes import far, jumps_measured_by
+from exact_modes import far, jumps_measured_by, sides
 
 from bayesfair.gibbs import masses, mean_field
 from bayesfair.gibbs.bennett import ITSELF, UNKNOWN, LogRatio
@@ -16,7 +16,8 @@ from bayesfair.gibbs.run import Chains
 def test_masses_are_about_those_of_the_enumeration(x64):
     """Ten people, whose labels depend on each other far more than those of many do."""
     f = far("labels")
-    found, exact = zip(*(one_mode(f, here) for here in in_modes(f)))
+    left, right = sides(f.labels)
+    found, exact = zip(*(one_mode(f, here) for here in (left & ~right, right & ~left)))
     about = mean_field.log_masses(found, f.target)
     assert abs(np.diff(about.value) - np.diff(exact)) < 2.5
     assert (about.se == np.inf).all()  # of a state each
@@ -35,12 +36,6 @@ def test_the_entropy_at_a_high_temperature_is_that_of_the_counts(x64):
     share = counts / counts.sum(1, keepdims=True)
     expected = -(counts * np.log(share, where=share > 0, out=np.zeros_like(share))).sum()
     np.testing.assert_allclose(mean_field.label_entropy(f.target, warm), expected, rtol=1e-4)
-
-
-def in_modes(f):
-    """Which of the states have the two people in between with one of the places, or the other."""
-    left, right = ((f.labels[:, 6:8] == f.labels[:, at : at + 1]).all(1) for at in (0, 8))
-    return left & ~right, right & ~left
 
 
 def one_mode(f, here):

@@ -66,13 +66,13 @@ def test_work_is_the_change_of_the_augmented_density(name, loss, prior, x64):
     np.testing.assert_allclose(told, expected, rtol=1e-9)
 
 
-def works(f, length=5, copies=10_000):
+def works(f, copies=10_000):
     """(log of exp(w) |dT|, the mode each came from) of jumps from exact draws."""
 
     @jax.jit
     def go(keys, target, modes, states):
         def one(key, state):
-            made = jump(key, target, modes, target.open(state), lambda origin: 1 - origin, length)
+            made = jump(key, target, modes, target.open(state), lambda origin: 1 - origin, 1)
             return made.log_ratio, made.origin
 
         return jax.vmap(one)(keys, states)
@@ -96,7 +96,7 @@ def off_by(log_ratio, origin):
 
 @pytest.mark.slow
 def test_mean_work_is_the_ratio_of_masses_and_a_map_without_its_jacobian_is_caught(monkeypatch, x64):
-    """Draws of longer paths; `test_jump_matrix` catches this bug and others exactly."""
+    """`test_jump_matrix` catches this bug and others exactly."""
     f = wrongly_told(far("optimal", "kmeans", SAMPLED))
     log_ratio, origin = works(f)
     assert 0.02 < (origin == 0).mean() < 0.98  # both modes hold mass

@@ -98,16 +98,12 @@ def corners(height, size=20, noise=0.5):
     return X, np.tile([0, 1], len(X) // 2)
 
 
-@pytest.fixture(scope="module")
-def fitted():
+@pytest.mark.slow
+def test_the_modes_of_a_rectangle_are_found_and_weighed():
     X, groups = corners(8.0)
     settings = {"num_chains": 2, "num_warmup": 200, "num_draws": 60, "num_starts": 8, "progress_bar": False}
-    return bf.GibbsFairClustering(2, target="optimal", random_state=0, **settings).fit(X, sensitive_features=groups)
-
-
-@pytest.mark.slow
-def test_the_modes_of_a_rectangle_are_found_and_weighed(fitted):
-    table = bf.posterior.modes(fitted.posterior_)
+    est = bf.GibbsFairClustering(2, target="optimal", random_state=0, **settings).fit(X, sensitive_features=groups)
+    tree, table = est.posterior_, bf.posterior.modes(est.posterior_)
     assert len(table) == 2
     assert table["starts"].sum() == 8
     assert table["log_mass"].iloc[0] == 0
@@ -115,9 +111,8 @@ def test_the_modes_of_a_rectangle_are_found_and_weighed(fitted):
     guess = np.diff(table["lp"]).item()
     assert table["lower"].iloc[1] - 3 < guess < table["upper"].iloc[1] + 3
     assert (table["chains"] > 0).sum() == (table["upper"] > -10).sum()
-    tree = fitted.posterior_
     assert tree["modes"].attrs["masses"] == "measured"
-    np.testing.assert_array_equal(np.sort(tree["modes"]["labels"].values[0]), np.sort(fitted.labels_))
+    np.testing.assert_array_equal(np.sort(tree["modes"]["labels"].values[0]), np.sort(est.labels_))
 
 
 @pytest.mark.slow

@@ -12,9 +12,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from exact import QUICKLY, divergence, invariance_error, log_normalizers, normalise, some_centers, trials_law
+from exact import (
+    CAUGHT,
+    QUICKLY,
+    TOLERANCE,
+    divergence,
+    invariance_error,
+    log_normalizers,
+    normalise,
+    some_centers,
+    trials_law,
+)
 from exact_labels import EVERY, LAMBDA, all_states, tiny
-from tiers import tiers
 
 from bayesfair._arrays import on_device
 from bayesfair.gibbs import poisson_binomial
@@ -24,7 +33,6 @@ from bayesfair.gibbs.moves import pair_draws
 
 pytestmark = pytest.mark.usefixtures("x64")
 
-TOLERANCE, CAUGHT = 1e-10, 1e-4
 OF_TRIALS = jax.jit(jax.vmap(jax.vmap(jax.vmap(trials_law, (None, 0)), (0, 1), 1)))  # states, groups, trials
 FAR = 1e9  # as a reach: everybody is near the border
 
@@ -38,10 +46,6 @@ def given_centers(t, loss, centers):
         sizes = np.array([np.bincount(label, t.weight, t.target.n_clusters) for label in t.labels])
         return normalise(log + 0.5 * X.shape[1] * np.log(sizes).sum(1))
     return normalise(log - log_normalizers(t, LAMBDA, all_states))
-
-
-def with_centers(state, centers):
-    return state._replace(centers=centers)
 
 
 def pairs_of(t):
@@ -63,7 +67,7 @@ def blocks_of(t, number=0, reach=FAR, block_of=pair_draws.block_of):
     target, pairs, centers = t.target, pairs_of(t), some_centers(t, 1)
 
     def of_state(state):
-        near = pair_draws.near_rows(target, with_centers(state, centers), pairs, reach)
+        near = pair_draws.near_rows(target, state._replace(centers=centers), pairs, reach)
         block = block_of(near, number, state.label)
         held, size = block.in_a.sum(-1), block.there.sum(-1)
         tilt = poisson_binomial.tilted_to(block.margin, block.there, held)
@@ -84,7 +88,7 @@ def laws_of(t, blocks=None):
     (ways, cells), centers, n_places = lines(t), some_centers(t, 1), 2 * log_laws.shape[-1] - 1
 
     def of_state(label, held, size, log_laws, stay):
-        given = with_centers(t.state(label), centers)
+        given = t.state(label)._replace(centers=centers)
 
         def ends(way, cell, begin):
             along = pair_draws.line(held, way[None], cell[None], begin[None], n_places)
@@ -130,7 +134,7 @@ def rest_of(t):
     centers = some_centers(t, 1)
 
     def of_state(state):
-        given = with_centers(state, centers)
+        given = state._replace(centers=centers)
         return pair_draws.log_rest(t.target, given, pair_draws.filled(t.target, given).means)[pairs_of(t)[0]].sum()
 
     return all_states(t, of_state)
@@ -141,7 +145,7 @@ def worst(t, loss, told, *wrong, **planted):
     return max(invariance_error(pi, P) for P in matrices(t, told, *wrong, **planted))
 
 
-@pytest.mark.parametrize(("case", "loss"), tiers([EVERY[0], *EVERY[2:4]], EVERY[2:4]))
+@pytest.mark.parametrize(("case", "loss"), EVERY[2:4])
 def test_draws_of_a_pair_are_exact(case, loss):
     t = tiny(case, loss)
     pi = given_centers(t, loss, np.asarray(some_centers(t, 1)))
@@ -164,7 +168,7 @@ def test_the_rows_near_a_border_are_the_same_for_all_who_differ_within_pairs():
         pairs, centers = pairs_of(t), some_centers(t, 1)
 
         def laid_out(state):
-            return pair_draws.near_rows(t.target, with_centers(state, centers), pairs, 0.5)  # noqa: B023
+            return pair_draws.near_rows(t.target, state._replace(centers=centers), pairs, 0.5)  # noqa: B023
 
         told = all_states(t, laid_out)
         seen = {}
@@ -206,11 +210,7 @@ def test_counts_that_ignore_the_other_cluster_leave_the_space(monkeypatch):
             def satisfied(self, counts):
                 return target.constraint.satisfied(counts[..., :1, :]) | jnp.zeros(counts.shape[:-1], bool)
 
-        class Ignorant:
-            def __getattr__(self, name):
-                return OneCluster() if name == "constraint" else getattr(target, name)
-
-        return law(Ignorant(), state, stay, size, log_laws, along)
+        return law(replace(target, constraint=OneCluster()), state, stay, size, log_laws, along)
 
     monkeypatch.setattr(pair_draws, "log_line_law", of_a_alone)
     with pytest.raises(AssertionError, match="left the balanced labellings"):
@@ -274,7 +274,7 @@ def test_matchings_have_every_pair_once_before_any_twice():
 def test_chances_of_pairs_fall_with_the_divergence_of_their_centers_and_read_nothing_else(loss):
     t = tiny("1:1, three clusters", loss)
     centers = some_centers(t, 1)
-    told = np.asarray(all_states(t, lambda state: pair_draws.log_chances(t.target, with_centers(state, centers))))
+    told = np.asarray(all_states(t, lambda state: pair_draws.log_chances(t.target, state._replace(centers=centers))))
     assert (told == told[0]).all()
     apart = np.array([[divergence(loss, a, b) for b in np.asarray(centers)] for a in np.asarray(centers)])
     apart = LAMBDA * t.weight.mean() * (apart + apart.T) / 2
@@ -321,7 +321,7 @@ def test_the_move_carries_out_what_the_laws_say():
 
     def run(state):
         def one(key):
-            given = with_centers(state, centers)
+            given = state._replace(centers=centers)
             key_pairs, key_block = jax.random.split(key)
             (pairs,) = pair_draws.random_matchings(jax.random.uniform(key_pairs, (3, 3)), jnp.zeros((3, 3)), 1)
             near = pair_draws.near_rows(t.target, given, pairs, FAR)
@@ -331,15 +331,13 @@ def test_the_move_carries_out_what_the_laws_say():
         return jax.vmap(one)(jax.random.split(jax.random.PRNGKey(3), 3))
 
     after = jax.tree.map(lambda part: part.reshape(-1, *part.shape[2:]), all_states(t, run))
-    assert all(tuple(label.tolist()) in t.index for label in after.label)
-    counts, means = jax.jit(jax.vmap(lambda label: kept_of(t, t.state(label))))(after.label)
-    np.testing.assert_array_equal(after.counts, counts)
+    which = [t.index[tuple(label)] for label in after.label.tolist()]  # all are balanced
+    counts, means = all_states(
+        t, lambda state: (t.target.counts(state.label), cluster_means(t.target.units_of(state), 3))
+    )
+    np.testing.assert_array_equal(after.counts, counts[which])
     for told, right in zip(after.means, means):
-        np.testing.assert_allclose(told, right, atol=1e-12)
-
-
-def kept_of(t, state):
-    return t.target.counts(state.label), cluster_means(t.target.units_of(state), t.target.n_clusters)
+        np.testing.assert_allclose(told, right[which], atol=1e-12)
 
 
 def test_clusters_stay_balanced_where_odds_are_extreme():

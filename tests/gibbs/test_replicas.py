@@ -1,11 +1,9 @@
 """Replicas at several inverse temperatures: exact for every target, with what breaks them planted; and where fits use them."""
 
-from collections import Counter
-
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from exact import CHAINS, NOISE, TEMPERATURES, distance_to, joint, label_law, many_draws, settings, tiny
+from exact import CHAINS, NOISE, distance_to, joint, label_law, law_of, many_draws, settings, start, tiny
 from exact_modes import SAMPLED, far
 
 import bayesfair as bf
@@ -13,7 +11,6 @@ from bayesfair._arrays import on_device
 from bayesfair.gibbs import Settings, as_pytree, replicas
 from bayesfair.gibbs.replicas import Tempered
 from bayesfair.gibbs.run import KeepFairlets, Run, chain_keys
-from bayesfair.gibbs.targets.starts import stacked_states
 
 BETAS = 0.1, 0.3, 0.6, 1.0
 
@@ -38,7 +35,7 @@ class AsCold(Tempered):
 def test_replicas_at_fixed_temperatures_keep_the_law():
     t = tiny("1:1", "manhattan", dtype=np.float32)
     target = Tempered(t.target, on_device(BETAS, np.float32))
-    states = target.replicate(stacked_states(t.target, t.members[0], t.clusters[[0] * CHAINS], TEMPERATURES))
+    states = target.replicate(start(t, CHAINS).states)
     run = Run(chain_keys(0, CHAINS), 0, states, target.moves(settings(t)), KeepFairlets())
     draws = many_draws(run, target, 20_000)
     assert distance_to(label_law(t, joint(t, "manhattan")), draws) < NOISE
@@ -55,10 +52,7 @@ def test_replicas_with_a_sampled_temperature_keep_the_law(kind, agrees):
     target = kind(f.target, on_device(BETAS, np.float32))
     states = target.replicate(f.at([int(f.law.argmin())] * CHAINS, np.full(CHAINS, float(f.modes.dispersion[0]))))
     run = Run(chain_keys(0, CHAINS), 0, states, target.moves(Settings(2, f.target.loss)))
-    law = Counter()
-    for row, probability in zip(f.labels.tolist(), f.law):
-        law[tuple(row)] += probability
-    assert (distance_to(law, many_draws(run, target, 20_000)) < NOISE) == agrees
+    assert (distance_to(law_of(f.labels, f.law), many_draws(run, target, 20_000)) < NOISE) == agrees
 
 
 def test_the_ladder_is_spaced_by_rejections():
@@ -77,16 +71,11 @@ def corners(n_obs=32):
 SMALL = {"num_warmup": 300, "num_draws": 300, "random_state": 0, "progress_bar": False}
 
 
-@pytest.fixture(scope="module")
-def fitted():
-    X, sensitive = corners()
-    est = bf.GibbsFairClustering(2, loss="manhattan", target="labels", **SMALL)
-    return est.fit(X, sensitive_features=sensitive)
-
-
 @pytest.mark.slow
-def test_a_loss_without_centres_crosses_its_modes_and_tells_their_masses(fitted):
-    tree, modes = fitted.posterior_, bf.posterior.modes(fitted.posterior_)
+def test_a_loss_without_centres_crosses_its_modes_and_tells_their_masses():
+    X, sensitive = corners()
+    est = bf.GibbsFairClustering(2, loss="manhattan", target="labels", **SMALL).fit(X, sensitive_features=sensitive)
+    tree, modes = est.posterior_, bf.posterior.modes(est.posterior_)
     assert tree["sample_stats"]["round_trips"][:, -1].min() >= 4
     assert modes.attrs["masses"] == "shares of draws"
     assert len(modes) == 2
@@ -95,25 +84,22 @@ def test_a_loss_without_centres_crosses_its_modes_and_tells_their_masses(fitted)
 
 
 @pytest.mark.slow
-def test_a_run_in_replicas_is_saved_and_goes_on(fitted, tmp_path):
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # thirty draws
+def test_a_run_in_replicas_is_saved_and_goes_on(tmp_path):
+    """Of a loss with centres, which has replicas where they are asked for."""
     X, sensitive = corners()
-    part = bf.GibbsFairClustering(2, loss="manhattan", target="labels", **SMALL | {"num_draws": 280})
-    part.fit(X, sensitive_features=sensitive).save(tmp_path / "run.nc")
-    again = bf.GibbsFairClustering.load(tmp_path / "run.nc").resume(num_draws=20)
-    for group in ("posterior", "sample_stats", "sampler_state"):
-        for name, values in fitted.posterior_[group].data_vars.items():
-            np.testing.assert_array_equal(values, again.posterior_[group][name], err_msg=f"{group}/{name}")
-
-
-@pytest.mark.slow
-def test_replicas_of_a_loss_with_centres_are_made_where_they_are_asked_for(tmp_path):
-    X, sensitive = corners()
-    est = bf.GibbsFairClustering(2, target="optimal", tempering=True, reallocation="blocked", **SMALL)
-    est.fit(X, sensitive_features=sensitive, store=tmp_path / "run.zarr")
-    tree = est.posterior_
+    asked = {"target": "optimal", "tempering": True, "reallocation": "blocked", **SMALL}
+    whole = bf.GibbsFairClustering(2, **asked | {"num_draws": 30})
+    tree = whole.fit(X, sensitive_features=sensitive, store=tmp_path / "run.zarr").posterior_
     assert bf.posterior.read_tree(tmp_path / "run.zarr").identical(tree)
     assert "round_trips" in tree["sample_stats"]
     assert "modes" not in tree.children
+    part = bf.GibbsFairClustering(2, **asked | {"num_draws": 10})
+    part.fit(X, sensitive_features=sensitive).save(tmp_path / "run.nc")
+    again = bf.GibbsFairClustering.load(tmp_path / "run.nc").resume(num_draws=20)
+    for group in ("posterior", "sample_stats", "sampler_state"):
+        for name, values in tree[group].data_vars.items():
+            np.testing.assert_array_equal(values, again.posterior_[group][name], err_msg=f"{group}/{name}")
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from exact import (
     many_draws,
     naive_losses,
     normalise,
-    settings,
+    start,
     tiny,
 )
 
@@ -25,18 +25,11 @@ from bayesfair._draws import concatenate
 from bayesfair.fairlets import decompose
 from bayesfair.fairlets.decomposition import describe_gap
 from bayesfair.gibbs import Dispersion
-from bayesfair.gibbs.run import KeepFairlets, Run, chain_keys, draw
+from bayesfair.gibbs.run import KeepFairlets, draw
 from bayesfair.gibbs.states import InverseTemperatures
 from bayesfair.gibbs.targets import over_fairlets
 from bayesfair.gibbs.targets.fairlets import Losses
-from bayesfair.gibbs.targets.starts import stacked_states
 from bayesfair.posterior.verdict import judge
-
-
-def start(t, num_chains=2, seed=0, **choices):
-    members = () if t.target.keeps_fairlets else t.members[0]
-    states = stacked_states(t.target, members, t.clusters[[0] * num_chains], TEMPERATURES)
-    return Run(chain_keys(seed, num_chains), 0, states, t.target.moves(settings(t, **choices)))
 
 
 def marginal_over_dispersion(t, loss):

@@ -1,15 +1,12 @@
-"""Sweeps from draw to draw: the autocorrelation time against AR(1) truth, the budget, and no say of the chunks."""
+"""Sweeps from draw to draw: the autocorrelation time against AR(1) truth, and the budget."""
 
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from exact import TEMPERATURES, settings, tiny
 
 from bayesfair._draws import Statistic
-from bayesfair.gibbs import run, thinning
-from bayesfair.gibbs.run import Run, chain_keys, warm_up
-from bayesfair.gibbs.targets.starts import stacked_states
+from bayesfair.gibbs import thinning
 from bayesfair.gibbs.thinning import autocorrelation_time, cluster_sizes, suitable_thinning
 
 SCALARS = {"lp": Statistic("quantity"), "rate": Statistic("figure")}
@@ -69,21 +66,3 @@ def test_sizes_do_not_depend_on_numbers():
     assert (sizes["cluster_size_1"] >= sizes["cluster_size_2"]).all()
     for name, values in sizes.items():
         np.testing.assert_array_equal(values, renumbered[name])
-
-
-@pytest.mark.slow
-def test_chunks_have_no_say(monkeypatch):
-    monkeypatch.setattr(thinning, "WORTH", 5.0)
-    t, pace = tiny("floor/ceil", dtype=np.float32), run._pace
-    states = stacked_states(t.target, t.members[0], t.clusters[[0, 0]], TEMPERATURES)
-
-    def chosen():
-        start = Run(chain_keys(0, 2), 0, states, t.target.moves(settings(t)))
-        warm, reports = warm_up(start, t.target, 200)
-        assert {values.shape for values in reports.values()} == {(2, 200)}
-        return suitable_thinning(reports, warm.moves, t.target)
-
-    whole = chosen()
-    assert whole > 1
-    monkeypatch.setattr(run, "_pace", lambda total, _, *rest: pace(total, 7, *rest))
-    assert chosen() == whole

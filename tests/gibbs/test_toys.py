@@ -5,14 +5,13 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from exact import TEMPERATURES, tiny
+from exact import start, tiny
 from toys.target import FreeLabels, MoveOne
 
 import bayesfair as bf
 from bayesfair.gibbs.moves.collapsed import CollapsedReallocation
-from bayesfair.gibbs.run import Run, chain_keys, draw
+from bayesfair.gibbs.run import draw
 from bayesfair.gibbs.sweep import Repeat
-from bayesfair.gibbs.targets.starts import stacked_states
 
 SMALL = {"num_chains": 2, "num_warmup": 5, "random_state": 0, "progress_bar": False}
 
@@ -63,9 +62,8 @@ class Mumbles:
 
 def test_a_statistic_that_nobody_declared_is_refused():
     t = tiny("1:1", dtype=np.float32)
-    states = stacked_states(t.target, t.members[0], t.clusters[[0, 0]], TEMPERATURES)
     with pytest.raises(ValueError, match=r"`statistics` must declare every scalar.*something"):
-        draw(Run(chain_keys(0, 2), 0, states, (Mumbles(),)), t.target, 1)
+        draw(start(t)._replace(moves=(Mumbles(),)), t.target, 1)
 
 
 def test_moves_of_different_classes_are_never_taken_for_one_another():
