@@ -17,7 +17,7 @@ from bayesfair.distributed.messages import agreed, check_alike, sharing
 from bayesfair.engines.affinities import Nodes
 from bayesfair.engines.data import Data
 from bayesfair.engines.optimize import Outcome, converged_or_warn, minimize
-from bayesfair.engines.row_split import split_rows
+from bayesfair.engines.row_split import UNSPLIT, split_rows
 from bayesfair.engines.samples import distinct_rows
 from bayesfair.engines.tables import Columns, read_columns, read_groups
 from bayesfair.fairness.groups import Groups
@@ -167,7 +167,10 @@ class Engine(ClusterMixin, BaseEstimator):
             check_integer(self.parts, self.n_parts, maximum=split.n_obs, remedy=remedy)
         seed = agreed(int(random_state_of(self.random_state).randint(2**31 - 1)))
         data = Data(columns, groups, weight, seed, split)
-        return data.gathered() if split.mesh is not None and split.is_small else data, left_out
+        if split.mesh is not None and split.is_small:  # each process fits the rows of all
+            own = slice(split.first, split.first + len(groups.code))
+            data = data.taken(np.arange(split.n_obs))._replace(dealing=UNSPLIT, own=own)
+        return data, left_out
 
     def _weights(self, sample_weight, X, n_obs):
         if sample_weight is None:
@@ -398,7 +401,7 @@ def kmeans_centers(X, n_clusters, data: Data, n_init=1):
         fit = KMeans(n_clusters, n_init=1, random_state=own).fit(X, sample_weight=weight)
         return fit.inertia_, fit.cluster_centers_
 
-    best_first = sorted(data.dealt(restarted, seeds), key=itemgetter(0))
+    best_first = sorted(data.dealing.dealt(restarted, seeds), key=itemgetter(0))
     return np.stack([centers for _, centers in best_first])
 
 

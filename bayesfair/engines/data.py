@@ -27,8 +27,8 @@ class Data(NamedTuple):
         Drives everything random in the fit.
     split : RowSplit
         How the rows of all processes are split.
-    dealing : RowSplit or None
-        Processes that have the same rows and share what is tried on them. None where they do not.
+    dealing : RowSplit
+        Processes that have the same rows and share what is tried on them.
     own : slice
         Which of the rows belong to this process.
 
@@ -44,7 +44,7 @@ class Data(NamedTuple):
     given_weight: np.ndarray | None
     seed: int
     split: RowSplit = UNSPLIT
-    dealing: RowSplit | None = None
+    dealing: RowSplit = UNSPLIT
     own: slice = slice(None)  # the part that this process holds
 
     @property
@@ -90,65 +90,8 @@ class Data(NamedTuple):
             weight = split.take(self.weight, rows)
         groups = split.groups._replace(code=split.groups.code[rows])
         alike = RowSplit(None, (len(rows),), groups)
-        return Data(self.columns.take(rows, split), groups, weight, self.seed, alike, self.dealing or split)
-
-    def with_distinct(self, rows, n_parts, argument, points):
-        """Add rows until enough of them differ.
-
-        Parameters
-        ----------
-        rows : array of int
-            Row numbers, as in `taken`.
-        n_parts : int
-            How many rows must differ.
-        argument : str
-            The argument that asks for so many parts, for the error.
-        points : callable
-            `points(columns)` gives the numbers that tell rows apart.
-
-        Returns
-        -------
-        numpy.ndarray of int
-            The rows, joined by others if needed.
-
-        Raises
-        ------
-        ValueError
-            If fewer rows of the table differ.
-        """
-        known = distinct_places(lambda part: points(self.columns.take(rows[part], self.split)), n_parts)
-        if len(known) == n_parts:
-            return rows
-        further = distinct_rows(lambda own: points(self.columns.take(own)), n_parts, argument, self.split)
-        return np.union1d(rows, further)
-
-    def dealt(self, of, tasks) -> list:
-        """Run tasks on these rows. Processes that have the same rows share the tasks.
-
-        Parameters
-        ----------
-        of : callable
-            What to run on every task.
-        tasks : sequence
-            The tasks.
-
-        Returns
-        -------
-        list
-            One result for each task.
-        """
-        return (self.dealing or UNSPLIT).dealt(of, tasks)
-
-    def gathered(self):
-        """The data with the rows of all processes, so that each process fits all.
-
-        Returns
-        -------
-        Data
-        """
-        first = self.split.first
-        own = slice(first, first + len(self.groups.code))
-        return self.taken(np.arange(self.split.n_obs))._replace(dealing=None, own=own)
+        dealing = split if len(split.sizes) > 1 else self.dealing
+        return Data(self.columns.take(rows, split), groups, weight, self.seed, alike, dealing)
 
     @property
     def total_weight(self):
@@ -183,3 +126,12 @@ class Data(NamedTuple):
         """Weights whose mean over all rows is 1, for losses per row."""
         scale = self.split.n_obs / self.total_weight
         return self.weight if scale == 1 else self.weight * scale
+
+
+def some_rows(data: Data, rows, n_parts, argument, points) -> Data:
+    """`data.taken(rows)`, joined by others until `n_parts` differ by `points(columns)`; an error if fewer of all rows do."""
+    known = distinct_places(lambda part: points(data.columns.take(rows[part], data.split)), n_parts)
+    if len(known) < n_parts:
+        further = distinct_rows(lambda own: points(data.columns.take(own)), n_parts, argument, data.split)
+        rows = np.union1d(rows, further)
+    return data.taken(rows)

@@ -18,7 +18,7 @@ from bayesfair._scaling import warn_of_scales
 from bayesfair._settings import Count, NotNegative, Positive, Seed, Share
 from bayesfair.distributed.messages import agreed
 from bayesfair.engines.base import kmeans_centers, warn_of_work
-from bayesfair.engines.data import Data
+from bayesfair.engines.data import Data, some_rows
 from bayesfair.engines.families import Components, Family, squared_distances, unpack_factor
 from bayesfair.engines.fmc import (
     Ascent,
@@ -250,7 +250,7 @@ class FairMixture(MixtureEngine):
 
     def _some(self, data, rows) -> Data:
         """Some rows, with members of every group and at least as many distinct rows as components."""
-        some = data.taken(data.with_distinct(rows, self.n_components, self.parts, self._numbers))
+        some = some_rows(data, rows, self.n_components, self.parts, self._numbers)
         absent = [name for name, size in zip(some.groups.names, some.groups.sizes) if size == 0]
         if absent:
             rule, remedy = "keep members of every group", "Raise subsample or gap_subsample, or merge small groups."
@@ -392,7 +392,7 @@ class FairMixture(MixtureEngine):
             outcome = self._through(problem, one, [rule], some.seed, **settings)
             return outcome.loss, outcome.state.parameters
 
-        losses, reached = zip(*some.dealt(advanced, parameters))
+        losses, reached = zip(*some.dealing.dealt(advanced, parameters))
         return [reached[i] for i in order_of(np.array(losses))[:KEPT]]
 
     def _first_hot(self, rule, groups):

@@ -26,6 +26,7 @@ from bayesfair.engines.affinities import (
     spectral_points,
 )
 from bayesfair.engines.base import Engine, check_distinct, kmeans_centers
+from bayesfair.engines.data import some_rows
 from bayesfair.engines.hard_clusters import cost_of, means_of, medians_near
 from bayesfair.engines.optimize import Outcome
 from bayesfair.engines.row_split import free
@@ -343,7 +344,7 @@ class VariationalFairClustering(Engine):
         enough = max(FEWEST, min(ENOUGH, EXPLORE_ROWS // len(data.groups.names)))
         rows = np.sort(stratified(rng.permutation(row_numbers(len(code))), code, EXPLORE_ROWS, enough))
         points = lambda columns: self._scaling.rows(columns.continuous)  # noqa: E731
-        some = data.taken(data.with_distinct(rows, self.n_clusters, self.parts, points))
+        some = some_rows(data, rows, self.n_clusters, self.parts, points)
         return some._replace(given_weight=weights_as_of_all(some.groups.code, some.weight, data.group_masses))
 
     def _error(self, run, data):
