@@ -13,6 +13,7 @@ from bayesfair._scaling import center_and_spread, check_costs, scaling_of, warn_
 from bayesfair._settings import Count, NotNegative, Positive, Seed
 from bayesfair.distributed.messages import agreed
 from bayesfair.engines.base import Engine, check_distinct
+from bayesfair.engines.data import some_rows
 from bayesfair.engines.hard_clusters import squares
 from bayesfair.engines.row_split import free, here
 from bayesfair.engines.tkm import GradientDescent, TiltedRows, WeightedRows, newton, start_states
@@ -133,7 +134,8 @@ class TiltedKMeans(Engine):
         # The variance of squared distances has degree 4 in X.
         check_costs(spread, names=data.columns.names, degree=4, terms=split.n_obs * dim)
         warn_of_scales(data.X, data.columns.names)
-        self._axes = span(self._scaling.rows(data.X))[1] if split.n_obs < dim else None
+        # Fewer rows than columns are fitted in coordinates of their own span, by its axes (obs, dim).
+        self._axes = np.linalg.qr(self._scaling.rows(data.X).T)[0].T if split.n_obs < dim else None
         problem = self._problem_of(data, 0.0)
         return problem._replace(tilt=split.placed(np.float32(self._tilt(problem.rows, split))))
 
@@ -171,7 +173,7 @@ class TiltedKMeans(Engine):
         if n_obs <= EXPLORE_ROWS:
             return self._descend(problem, self._seeds(data, rng), data.seed)
         drawn = rng.choice(n_obs, EXPLORE_ROWS, replace=False)
-        some = data.taken(data.with_distinct(drawn, self.n_clusters, self.parts, attrgetter("continuous")))
+        some = some_rows(data, drawn, self.n_clusters, self.parts, attrgetter("continuous"))
         best = self._descend(self._problem_of(some, problem.tilt), self._seeds(some, rng), data.seed)
         return self._descend(problem, agreed(best.state.centers)[None], data.seed)
 
@@ -221,14 +223,6 @@ class TiltedKMeans(Engine):
 
     def objective_of(self, losses):
         return self._scaling.cost(losses)
-
-
-def span(Z):
-    """(centred rows in coordinates of their own span, its axes (obs, dim)); (Z, None) if that saves nothing."""
-    if len(Z) >= Z.shape[1]:
-        return Z, None
-    axes, coordinates = np.linalg.qr(Z.T)
-    return np.ascontiguousarray(coordinates.T), axes.T
 
 
 def variance_of(values, weight):
