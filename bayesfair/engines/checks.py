@@ -43,7 +43,7 @@ def check_engine(estimator, *, scikit_learn=True):
     Examples
     --------
     >>> import bayesfair as bf
-    >>> bf.engines.check_engine(bf.TiltedKMeans(random_state=0, n_init=2), scikit_learn=False)
+    >>> bf.engines.check_engine(bf.FairletKMeans(random_state=0), scikit_learn=False)
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
