@@ -20,7 +20,7 @@ from bayesfair.engines.fair_mixture import FairMixture
 from bayesfair.engines.families import Family
 from bayesfair.engines.fmc import CORNER, Ascent, Rule, excess, penalty_of_shares, shares_of, start_states
 from bayesfair.engines.optimize import minimize
-from bayesfair.engines.tables import Columns, fit_encoder
+from bayesfair.engines.tables import Columns, fit_encoder, read_columns
 from bayesfair.fairness import encode_groups
 from bayesfair.fairness.metrics import group_masses
 
@@ -231,11 +231,11 @@ def test_columns_are_categories_as_in_the_fit_whatever_the_types_of_new_rows(dat
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of an array without names
             np.testing.assert_array_equal(est.predict_proba(other), plain)
-    numbers = frame.assign(flag=frame["flag"].astype(int))
-    est = fit((numbers, group), 2, max_gap=0.1)
-    np.testing.assert_array_equal(est.predict_proba(frame), est.predict_proba(numbers))
     with pytest.raises(ValueError, match="feature"):
-        est.predict(numbers[["x", "work"]])
+        est.predict(frame[["x", "work"]])
+    numbers = frame.assign(flag=frame["flag"].astype(int))
+    fitted = read_columns(est, numbers, None, reset=True)
+    np.testing.assert_array_equal(est.read(frame, reset=False).continuous, fitted.continuous)
 
 
 def test_rows_without_a_density_are_refused(data, plain):
@@ -257,13 +257,14 @@ def test_unseen_levels_say_what_to_do(data):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_mini_batches_and_sub_samples_come_near(data):
-    whole = fit(data, max_gap=0.05)
-    for settings in ({"batch_size": 200}, {"subsample": 0.5}):
+def test_mini_batches_sub_samples_and_gradients_come_near_and_no_cluster_is_lost(data):
+    whole, gradient = fit(data, max_gap=0.05), {"solver": "gradient"}
+    for settings in ({"batch_size": 200}, {"subsample": 0.5}, gradient, {"batch_size": 200, **gradient}):
         part = fit(data, max_gap=0.05, **settings)
         assert part.labels_.shape == (600,)
         assert part.score(data[0]) > whole.score(data[0]) - 0.1
         assert part.gap_ < 0.1
+        assert np.bincount(part.labels_, minlength=3).min() > part.min_share / 3 / 2 * 600
 
 
 @pytest.mark.slow
@@ -357,18 +358,17 @@ def test_ctrl_c_ends_the_fit_whatever_was_still_to_come(data, monkeypatch, block
     assert (est.n_iter_, est.converged_, len(est.labels_)) == (5, False, 600)
 
 
-@pytest.mark.slow
-def test_a_warning_names_what_was_missed_alone(data):
+def test_a_warning_names_what_was_missed_alone():
     """Of max_gap and min_share, neither of which was given."""
     told = {
         0.05: r"gap_ is 0.0500 and hard_gap_ 0.0500, above max_gap, 0.01 by default.* reached: max_gap=0.053",
         0.0: r"the smallest cluster holds 33.33% of the rows.* or allow small clusters: min_share=0",
     }
-    est = fit((np.repeat([[0.0], [9.0], [20.0]], 200, 0) + data[0][:, :1] / 9, np.resize(["a", "b"], 600)), n_init=1)
     for worst, said in told.items():
+        est = FairMixture(3)
         est.gap_ = est.hard_gap_ = worst
-        with pytest.warns(ConvergenceWarning, match=said):
-            est._warn_of_unfair(np.bincount(est.labels_) / 600)
+        with pytest.raises(ConvergenceWarning, match=said):
+            est._warn_of_unfair(np.full(3, 1 / 3))
 
 
 @pytest.mark.slow

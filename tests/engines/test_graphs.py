@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
 
 import bayesfair as bf
-from bayesfair.engines.affinities import nearest_neighbors, nodes_of_matrix, spectral_points
+from bayesfair.engines.affinities import nearest_neighbors, nodes_of_graph, nodes_of_matrix, spectral_points
 from bayesfair.engines.variational import NEIGHBOURS, links_of
 
 KARATE = nx.karate_club_graph()
@@ -83,29 +83,30 @@ def test_planted_blocks_are_found_and_fair_clusters_are_balanced(blocks):
     assert enough.fairness_error_ <= 0.1
 
 
-@pytest.mark.slow
+def same_affinity(one, other):
+    one, other = one.affinity, other.affinity
+    for name in ("indptr", "indices", "data"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
 def test_a_graph_is_its_adjacency_matrix_dense_or_sparse():
     graph = nx.relabel_nodes(KARATE, {node: ("member", node) for node in KARATE})
     graph.add_edge(("member", 3), ("member", 3), weight=50.0)
-    names = list(graph)
-    wanted = cut().fit(graph, sensitive_features="club")
-    same(cut().fit(graph, sensitive_features=CLUB), wanted)
-    same(cut().fit(graph, sensitive_features=pd.Series(CLUB, pd.Index(names, tupleize_cols=False))), wanted)
-    matrix = nx.to_numpy_array(graph)
+    names, matrix = list(graph), nx.to_numpy_array(graph)
     frame = pd.DataFrame(matrix, names, names).rename(columns=str)
     for W in (frame, matrix.tolist(), sparse.coo_matrix(matrix)):
-        same(given().fit(W, sensitive_features=CLUB), wanted)
-    np.testing.assert_array_equal(given().fit_predict(matrix, sensitive_features=CLUB), wanted.labels_)
+        same_affinity(nodes_of_matrix(W), nodes_of_graph(graph))
+    wanted = cut().fit(graph, sensitive_features="club")
+    same(cut().fit(graph, sensitive_features=pd.Series(CLUB, pd.Index(names, tupleize_cols=False))), wanted)
+    same(given().fit(frame, sensitive_features=CLUB), wanted)
     assert wanted.n_features_in_ == len(names)
 
 
-@pytest.mark.slow
 def test_edges_without_a_weight_count_one():
     graph = nx.Graph(KARATE)
     for _, _, known in graph.edges(data=True):
         del known["weight"]
-    W = (WEIGHTS > 0).astype(int)
-    same(cut().fit(graph, sensitive_features="club"), given().fit(W, sensitive_features=CLUB))
+    same_affinity(nodes_of_graph(graph), nodes_of_matrix((WEIGHTS > 0).astype(int)))
 
 
 def test_the_cost_is_the_cut_and_knows_no_unit():
