@@ -66,15 +66,14 @@ NEAR = dict.fromkeys(
 )
 
 
-def alone(code):
+def alone(code, monkeypatch):
     """What one process with one device finds."""
     space = {"bf": bf, "np": np, "mesh": None}
-    kept = [(module, name, getattr(module, name)) for module, name in CHANGED]
+    for module, name in CHANGED:
+        monkeypatch.setattr(module, name, getattr(module, name))  # so that it is put back
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         exec(DATA + code, space)
-    for module, name, value in kept:
-        setattr(module, name, value)
     return space["made"]
 
 
@@ -88,7 +87,7 @@ def test_engines_by_rows_are_those_of_one_process(tmp_path, monkeypatch):
     two processes, which share the starts that a mixture explores; and what they tell arrives, in one parcel or in two."""
     monkeypatch.setenv("JAX_NUM_CPU_DEVICES", "2")
     code = SMALL.replace("made =", "made |=").replace("tilted ", "blocked ")
-    expected = alone(SMALL + FITS + code)
+    expected = alone(SMALL + FITS + code, monkeypatch)
     begin = "mesh = bf.distributed.mesh(rows=n_processes)" + SMALL + "mesh = bf.distributed.mesh(rows=2 * n_processes)"
     for process in found(DATA + begin + FITS + code + TOLD + "np.savez(out, **made)", 2, tmp_path):
         assert process.pop("told")
