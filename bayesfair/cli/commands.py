@@ -86,6 +86,8 @@ def fit(arguments):
 
 
 def _fit(arguments, mesh):
+    from bayesfair.engines.tables import read_groups  # loads scikit-learn
+
     settings = settings_of_method(arguments) | ({"mesh": mesh} if mesh is not None else {})
     estimator = estimator_class(arguments.method)(progress_bar=shows_progress(arguments.quiet), **settings)
     _check_out(arguments, estimator)
@@ -99,7 +101,7 @@ def _fit(arguments, mesh):
         estimator.fit(X, sensitive_features=columns.sensitive, **more)
     if leaves_posterior(estimator):
         return _saved_and_judged(estimator, arguments.out, _of_table(arguments))
-    groups = _groups_of_fit(estimator, columns.sensitive)
+    groups = read_groups(estimator, columns.sensitive, len(X))
     print_fit(estimator, groups, columns.weights)
     return _write(clusters_of(estimator, X, groups), arguments)
 
@@ -116,13 +118,6 @@ def _saving_draws(estimator, run_file):
         if getattr(estimator, "posterior_", None) is not before and is_first():
             save(estimator, run_file)
         raise
-
-
-def _groups_of_fit(estimator, sensitive):
-    """The groups of the fit, small ones merged."""
-    if getattr(estimator, "min_group_size", None) is None:
-        return bf.fairness.encode_groups(sensitive)
-    return bf.fairness.merge_small_groups(sensitive, estimator.min_group_size, name=estimator.merged_group_name)
 
 
 def _check_out(arguments, estimator):
@@ -276,8 +271,10 @@ def assign(arguments):
     columns = columns_of_fit(table, arguments, estimator)
     rows = assigned(estimator, columns)
     if arguments.sensitive and arguments.out is not None:  # otherwise the table itself is printed
-        print_clusters("Clusters of the new rows", rows["cluster"].to_numpy(), columns.groups, None)
-    names = row_names(table, column_of_names(table, arguments.index, columns.taken)[0])
+        groups = bf.fairness.encode_groups(columns.sensitive)
+        print_clusters("Clusters of the new rows", rows["cluster"].to_numpy(), groups, None)
+    taken = {*columns.features, *columns.sensitive}
+    names = row_names(table, column_of_names(table, arguments.index, taken)[0])
     return _write(beside(table, names, rows), arguments)
 
 

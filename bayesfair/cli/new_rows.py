@@ -1,33 +1,16 @@
 """New rows for a saved run: the columns of its fit, read and scaled as in the fit, and the rows' clusters."""
 
-from typing import NamedTuple
-
 import bayesfair as bf
 from bayesfair._check import listed, message
 from bayesfair._columns import scaled_alike
-from bayesfair.cli.columns import Wanted, choose_columns
+from bayesfair.cli.columns import ChosenColumns, Wanted, choose_columns
 from bayesfair.cli.results import probabilities
 from bayesfair.cli.tables import separator_hint, typed
 from bayesfair.posterior.saved import settings_of
 
 
-class NewRows(NamedTuple):
-    """Features as in the fit, and sensitive columns, none if each row is placed by itself."""
-
-    features: object
-    sensitive: object
-
-    @property
-    def taken(self):
-        return {*self.features, *self.sensitive}
-
-    @property
-    def groups(self):
-        return bf.fairness.encode_groups(self.sensitive)
-
-
-def columns_of_fit(table, arguments, estimator) -> NewRows:
-    """The columns of a table that the fit had, in its order and units."""
+def columns_of_fit(table, arguments, estimator) -> ChosenColumns:
+    """The columns of a table that the fit had, in its order and units; none is sensitive if each row is placed by itself."""
     names = getattr(estimator, "feature_names_in_", None)
     if names is None:
         remedy = "Use predict_proba or reassign in Python, or fit a table whose columns have names."
@@ -41,7 +24,7 @@ def columns_of_fit(table, arguments, estimator) -> NewRows:
     columns = choose_columns(table, Wanted.typed(arguments, **chosen))
     X = scaled_alike(columns.features[list(names)], settings_of(estimator.posterior_))
     known = {name: X[name].map(lambda cell, one=one: one.get(str(cell), cell)) for name, one in levels.items()}
-    return NewRows(X.assign(**known), columns.sensitive)
+    return columns._replace(features=X.assign(**known))
 
 
 def _levels(estimator):
@@ -54,7 +37,7 @@ def _levels(estimator):
     return {name: {str(level): level for level in part} for name, part in zip(names, levels)}
 
 
-def assigned(estimator, columns: NewRows):
+def assigned(estimator, columns: ChosenColumns):
     """A DataFrame with a row for each new one: its cluster, how probable that is by itself, and the runner-up."""
     import pandas as pd
 

@@ -6,14 +6,13 @@ import numpy as np
 
 from bayesfair._check import message
 from bayesfair._names import DataTree
-from bayesfair.plots.style import FIGURE_WIDTH, as_written
+from bayesfair.plots.style import FIGURE_WIDTH, as_written, cluster_colors
 from bayesfair.posterior.diagnostics import diagnostic_vars, scalar_table
 from bayesfair.posterior.verdict import worst_first
 from bayesfair.posterior.view import View
 
 SHOWN, BINS = 6, 30
 PARTS = 20  # parts of a chain: scalars of 0 and 1 are averaged over as many draws as a part has
-_LINES = ("#332288", "#CC6677", "#117733", "#DDCC77", "#88CCEE", "#882255")
 
 
 def trace(tree: "DataTree", *, var_names: Sequence[str] | None = None, axes=None) -> np.ndarray:
@@ -58,8 +57,7 @@ def trace(tree: "DataTree", *, var_names: Sequence[str] | None = None, axes=None
         values = scalars[name].transpose("chain", "draw").values
         window = max(values.shape[1] // PARTS, 1) if _is_truth(values) else 1
         bins = np.array([-0.5, 0.5, 1.5]) if _is_truth(values) else _bins(values)
-        for chain, draws in enumerate(values):
-            color = _LINES[chain % len(_LINES)]
+        for draws, color in zip(values, cluster_colors(len(values))):
             left.plot(*_smoothed(draws, window), color=color, linewidth=0.6 if window == 1 else 1.2, alpha=0.8)
             right.hist(draws, bins=bins, density=True, histtype="step", color=color, linewidth=1.2)
         r_hat = table.loc[name, "r_hat"]

@@ -9,7 +9,7 @@ from bayesfair._names import Axes, DataTree
 from bayesfair._percent import percent
 from bayesfair.fairlets.decomposition import Decomposition, features_of
 from bayesfair.fairlets.members import fairlet_centers
-from bayesfair.plots.style import MARKERS, as_written, axes_or_new, cluster_colors
+from bayesfair.plots.style import BESIDE, MARKERS, as_written, axes_or_new, cluster_colors
 from bayesfair.plots.uncertainty_plot import MANY, in_two_dimensions, project
 from bayesfair.posterior.guarantees import everyone
 from bayesfair.posterior.partners import anchor_rows, fairlet_probability, pairs_of
@@ -129,5 +129,4 @@ def _legend(ax, points, threshold):
     if len(points.ends) == 0:
         handles.append(Line2D([], [], linestyle="none"))
         labels.append(f"no pair is together\nin {percent(threshold)} of draws")
-    legend = ax.legend(handles, labels, loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=8)
-    as_written(*legend.get_texts())
+    as_written(*ax.legend(handles, labels, **BESIDE).get_texts())

@@ -3,8 +3,6 @@
 from datetime import UTC, datetime
 from math import floor
 
-import numpy as np
-
 from bayesfair import __version__
 from bayesfair._percent import percent
 from bayesfair.reports.audit_in_words import UNLIKELY
@@ -76,17 +74,10 @@ def _by_group(memberships):
     """For every group: the number of rows, of unlikely rows, and the mean probability."""
     head = ["group", "rows", f"below {UNLIKELY:.0%}", "share", "mean probability"]
     rows = []
-    for group, part in memberships.groupby("group"):
-        unlikely = part["probability"] < UNLIKELY
-        rows.append(
-            (
-                group,
-                f"{len(part):,}",
-                f"{unlikely.sum():,}",
-                percent(unlikely.mean()),
-                f"{part['probability'].mean():.2f}",
-            )
-        )
+    for group, probability in memberships.groupby("group")["probability"]:
+        unlikely = probability < UNLIKELY
+        counts = f"{len(probability):,}", f"{unlikely.sum():,}"
+        rows.append((group, *counts, percent(unlikely.mean()), f"{probability.mean():.2f}"))
     return head, rows
 
 
@@ -105,5 +96,4 @@ def _least_likely(memberships):
 
 def _rows(table):
     """A DataFrame as head and rows of text, its index first."""
-    cells = [[str(value) for value in np.array(row, dtype=object)] for row in table.itertuples()]
-    return ["row", *map(str, table.columns)], [tuple(row) for row in cells]
+    return ["row", *table.columns], [tuple(map(str, row)) for row in table.itertuples()]

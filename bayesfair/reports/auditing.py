@@ -29,6 +29,7 @@ from bayesfair.posterior.in_short import Note
 from bayesfair.posterior.membership_table import memberships
 from bayesfair.posterior.schema import count_clusters
 from bayesfair.reports.audit_in_words import CHEAPEST, FEWEST, GIVEN, notes_of
+from bayesfair.reports.audit_page import write_page_of
 
 
 class Audit(NamedTuple):
@@ -99,8 +100,6 @@ class Audit(NamedTuple):
         FileNotFoundError
             If the folder of the path does not exist.
         """
-        from bayesfair.reports.audit_page import write_page_of
-
         return write_page_of(self, path, title, provenance or {})
 
 
