@@ -7,8 +7,6 @@ import bayesfair as bf
 from bayesfair.cli import main
 from bayesfair.cli.arguments import parse
 
-SHORT = ["--num-chains", "2", "--num-warmup", "5", "--num-draws", "8", "--n-clusters", "2", "--target", "optimal"]
-
 
 @pytest.fixture(scope="module")
 def people():
@@ -19,12 +17,12 @@ def people():
 
 
 @pytest.fixture(scope="module")
-def scaled_run(people, tmp_path_factory):
+def scaled_run(people, short, tmp_path_factory):
     """A run of standardised numbers and a category."""
     folder = tmp_path_factory.mktemp("scaled")
     people.to_csv(folder / "people.csv", index=False)
     typed = ["fit", str(folder / "people.csv"), "--sensitive", "group", "--index", "who", "--categorical", "code"]
-    assert main([*typed, "--standardize", "--out", str(folder / "run.nc"), *SHORT]) == 0
+    assert main([*typed, "--standardize", "--out", str(folder / "run.nc"), *short]) == 0
     return folder / "run.nc"
 
 

@@ -8,8 +8,6 @@ import bayesfair as bf
 from bayesfair.cli import main
 from bayesfair.cli.tables import write_table
 
-SHORT = ["--num-chains", "2", "--num-warmup", "5", "--num-draws", "8", "--n-clusters", "2", "--target", "optimal"]
-
 
 @pytest.fixture(scope="module")
 def people():
@@ -28,10 +26,10 @@ def table(people, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def run_file(table):
+def run_file(table, short):
     path = table.with_name("run.nc")
     fit = ["fit", str(table), "--sensitive", "group", "--features", "x1,x2", "--index", "who", "--out", str(path)]
-    assert main([*fit, *SHORT]) == 0
+    assert main([*fit, *short]) == 0
     return path
 
 
@@ -71,14 +69,14 @@ def test_a_table_that_the_fit_did_not_have_is_refused(run_file, table, tmp_path,
     assert "must name each row once" in capsys.readouterr().err
 
 
-def test_rows_without_names_are_found_by_their_places(people, tmp_path):
+def test_rows_without_names_are_found_by_their_places(people, short, tmp_path):
     path, run, out = tmp_path / "t.csv", tmp_path / "run.nc", tmp_path / "all.csv"
     nameless = pd.concat([people.iloc[:4], people.iloc[3:]]).drop(columns=["who", "cluster", "x2", "phone"])
     nameless.iloc[3, nameless.columns.get_loc("x1")] = np.nan
     nameless.insert(0, "visit", np.arange(len(nameless)) + 1)  # counts the rows, but is a feature here
     nameless.to_csv(path, index=False)
     command = f"fit {path} --sensitive group --features visit,x1 --missing drop --out {run}".split()
-    assert main([*command, *SHORT]) == 0
+    assert main([*command, *short]) == 0
     assert main(["memberships", str(run), "--table", str(path), "--out", str(out)]) == 0
     written = bf.datasets.read_table(out)
     assert np.flatnonzero(written["cluster"].isna()).tolist() == [3]

@@ -50,19 +50,21 @@ def test_named_features_are_taken_as_they_are(tmp_path):
 
 
 @pytest.mark.parametrize("header", ["", "Unnamed: 0"])
-def test_a_first_column_without_a_name_is_no_feature(tmp_path, header):
-    columns = choose_columns(table_of(tmp_path, f"{header},x,s\n7,1,a\n9,2,b\n"), Wanted(["s"]))
+def test_a_first_column_without_a_name_names_the_rows_and_is_no_feature(tmp_path, header):
+    columns = choose_columns(table_of(tmp_path, f"{header},x,s\nc,1,a\nd,2,b\n"), Wanted(["s"]))
     assert list(columns.features) == ["x"]
+    assert columns.features.index.tolist() == ["c", "d"]
     assert columns.left_out == {"Unnamed: 0": "row names, as it has no name itself"}
 
 
 @pytest.mark.parametrize(
     ("first", "taken"), [((0, 1, 2), False), ((1, 2, 3), False), ((0, 2, 1), True), ((2, 3, 4), True)]
 )
-def test_row_numbers_are_no_feature(tmp_path, first, taken):
+def test_row_numbers_name_the_rows_and_are_no_feature(tmp_path, first, taken):
     lines = "".join(f"{value},{value**2 % 5},{'ab'[row % 2]}\n" for row, value in enumerate(first))
     columns = choose_columns(table_of(tmp_path, "n,x,s\n" + lines), Wanted(["s"]))
     assert ("n" in columns.features) == taken
+    assert columns.features.index.tolist() == ([0, 1, 2] if taken else list(first))
 
 
 def test_categories_stand_as_they_are_written(tmp_path):

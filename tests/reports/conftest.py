@@ -1,10 +1,18 @@
 import pytest
 from draws import tree_of_draws
 
+from bayesfair.reports import pictures
+
 
 @pytest.fixture(scope="session")
 def make_tree():
     return tree_of_draws
+
+
+@pytest.fixture
+def unpainted(monkeypatch):
+    """Pictures on pages are empty: what counts is the text."""
+    monkeypatch.setattr(pictures, "_render", lambda *_: (b"", ""))
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 import pytest
 
 import bayesfair as bf
-from bayesfair.reports import pictures
 
 EXECUTABLE = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
@@ -62,9 +61,8 @@ def test_all_is_there_and_nothing_fails(browser, make_tree, hostile, hostile_nam
 
 
 def test_the_policy_is_a_second_lock_without_which_hostile_names_run(
-    browser, hostile_tree, hostile, tmp_path, monkeypatch
+    browser, hostile_tree, hostile, tmp_path, unpainted
 ):
-    monkeypatch.setattr(pictures, "_render", lambda *_: (b"", ""))
     text = bf.report(hostile_tree, tmp_path / "page.html").read_text(encoding="utf-8")
     text, unsafe = text.replace("</main>", f'<p title="{hostile}">'), tmp_path / "unsafe.html"
     for locked in (True, False):

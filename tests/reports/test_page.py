@@ -8,25 +8,13 @@ import pytest
 from elements import Elements
 
 import bayesfair as bf
-from bayesfair.reports import pictures
 from bayesfair.reports.templates import side_by_side
 
-
-@pytest.fixture(autouse=True, scope="module")
-def unpainted():
-    """Pictures are empty: what counts is the markup."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pictures, "_render", lambda *_: (b"", ""))
-        yield
+pytestmark = pytest.mark.usefixtures("unpainted")
 
 
-@pytest.fixture(scope="module")
-def hostile_page(unpainted, hostile_tree, hostile, tmp_path_factory):
-    return bf.report(hostile_tree, tmp_path_factory.mktemp("page") / "page.html", title=f"title {hostile}")
-
-
-def test_hostile_names_are_text_wherever_they_stand(hostile_page, hostile_tree, hostile):
-    page = hostile_page.read_text(encoding="utf-8")
+def test_hostile_names_are_text_wherever_they_stand(hostile_tree, hostile, tmp_path):
+    page = bf.report(hostile_tree, tmp_path / "page.html", title=f"title {hostile}").read_text(encoding="utf-8")
     assert page.startswith("<!DOCTYPE html>\n<html")
     assert page.endswith("</html>\n")
     assert page.count("default-src 'none'; img-src data:; style-src 'unsafe-inline'") == 1

@@ -51,12 +51,6 @@ def contents(make_tree):
     return read_contents(make_tree(settings=GIBBS))
 
 
-@pytest.fixture
-def unpainted(monkeypatch):
-    """Pictures on pages are empty: what counts is the text."""
-    monkeypatch.setattr(pictures, "_render", lambda *_: (b"", ""))
-
-
 def test_the_cluster_table_counts_every_draw(contents):
     head, rows = cluster_table(contents)
     assert head == ["cluster", "size", "size over draws", "share of group 0", "share of group 1", "balance"]
@@ -341,9 +335,9 @@ OF_THEIR_PICTURES = ["letters the font lacks", "many groups"]  # what the page s
 
 
 @pytest.mark.parametrize("name", tiers(ODD, set(ODD) - {"one feature, long name", *OF_THEIR_PICTURES}))
-def test_what_a_tree_lacks_is_left_out(make_tree, tmp_path, monkeypatch, name):
+def test_what_a_tree_lacks_is_left_out(make_tree, tmp_path, request, name):
     if name not in DRAWN + OF_THEIR_PICTURES:
-        monkeypatch.setattr(pictures, "_render", lambda *_: (b"", ""))
+        request.getfixturevalue("unpainted")
     shape, change, n_pictures, text = ODD[name]
     tree = make_tree(**shape) if change is None else change(make_tree(**shape))
     page = bf.report(tree, tmp_path / "report.html").read_text(encoding="utf-8")

@@ -6,13 +6,11 @@ from sklearn.preprocessing import StandardScaler
 
 import bayesfair as bf
 from bayesfair.posterior import with_scaler
-from bayesfair.reports import pictures
 from bayesfair.reports.contents import centre_table, interval, read_contents
 from bayesfair.reports.traits import cluster_traits, trait_table
 
 
-def test_the_page_says_what_the_clusters_are_in_units_before_a_scaler(make_tree, tmp_path, monkeypatch):
-    monkeypatch.setattr(pictures, "_render", lambda *_: (b"", ""))
+def test_the_page_says_what_the_clusters_are_in_units_before_a_scaler(make_tree, tmp_path, unpainted):
     tree = make_tree(dim=3)
     table = pd.DataFrame(50 + 7 * tree["observed_data"]["X"].values, columns=["f0", "f1", "f2"])
     scaler = StandardScaler().fit(table)
