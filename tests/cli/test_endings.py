@@ -282,12 +282,13 @@ def test_warnings_are_one_line_each(fit, table, tmp_path, monkeypatch, capsys):
     assert all(line.startswith("bayesfair fit: warning: ") for line in lines)
 
 
-@pytest.mark.slow
-def test_the_backend_of_a_notebook_is_not_used(run_file, tmp_path):
-    typed = ["plot", str(run_file), "--out", str(tmp_path / "out")]
-    environment = {**os.environ, "MPLBACKEND": "module://of_a_notebook"}
-    done = subprocess.run([*PROGRAM, *typed], env=environment, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+def test_the_backend_of_a_notebook_is_not_used_but_put_back(monkeypatch):
+    used = []
+    monkeypatch.setenv("MPLBACKEND", "module://of_a_notebook")
+    monkeypatch.setattr("bayesfair.cli.commands.plot", lambda _: used.append(os.environ["MPLBACKEND"]))
+    assert main(["plot", "run.nc", "--out", "pictures"]) == 0
+    assert used == ["Agg"]
+    assert os.environ["MPLBACKEND"] == "module://of_a_notebook"
 
 
 @pytest.mark.slow
