@@ -11,10 +11,11 @@ import pandas as pd
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["README.md", "docs/index.md", "docs/install.md"]
+PAGES = ["README.md", "docs/index.md", "docs/install.md", "docs/start/table.md"]
 BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 INCLUDE = re.compile(
-    r"^```\{include\} \.\./README\.md\n:start-after: (<!-- .* -->)\n:end-before: (<!-- .* -->)\n```\n", re.MULTILINE
+    r"^```\{include\} (?:\.\./)+README\.md\n:start-after: (<!-- .* -->)\n:end-before: (<!-- .* -->)\n```\n",
+    re.MULTILINE,
 )
 CELL = re.compile(r"^```\{code-cell\} python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 HOW_TO = ROOT / "docs" / "how-to"
@@ -73,9 +74,10 @@ def test_python_runs_as_printed(tmp_path):
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-def test_the_first_page_prints_how_readme_begins():
+@pytest.mark.parametrize("page", ["docs/index.md", "docs/start/table.md"])
+def test_pages_print_how_readme_begins(page):
     """So that what runs in the test above is what the page shows, and is all of it."""
-    page, readme = (ROOT / "docs/index.md").read_text(), (ROOT / "README.md").read_text()
+    page, readme = (ROOT / page).read_text(), (ROOT / "README.md").read_text()
     assert not printed(page, "python")
     begun = printed(shown(page), "python")
     assert begun.startswith("import bayesfair as bf\n")
@@ -83,11 +85,11 @@ def test_the_first_page_prints_how_readme_begins():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["README.md", "docs/install.md"])
-def test_commands_run_as_printed(page, tmp_path):
+def test_commands_run_as_printed(tmp_path):
+    """In one folder: a line that several pages print runs once."""
     people(tmp_path)
-    lines = commands((ROOT / page).read_text())
-    assert lines
+    lines = dict.fromkeys(line for page in PAGES for line in commands(shown((ROOT / page).read_text())))
+    assert len(lines) == 5
     for line in lines:
         done = run(line, tmp_path, shell=True)
         assert done.returncode == 0, f"{line}\n{done.stdout[-1000:]}\n{done.stderr[-3000:]}"
