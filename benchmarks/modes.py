@@ -8,22 +8,10 @@ import argparse
 import time
 
 import numpy as np
+from mixing import table
 from sklearn.cluster import KMeans
 
 import bayesfair as bf
-
-BANK = ["age", "duration", "euribor3m", "nr.employed", "cons.price.idx", "campaign"]
-
-
-def bank(rows):
-    data = bf.datasets.load_bank_additional()
-    chosen = np.random.default_rng(0).choice(len(data.features), rows, replace=False)
-    return data.features[BANK].iloc[chosen], np.asarray(data.sensitive)[chosen] == "married"
-
-
-def adult():
-    data = bf.datasets.load_adult()
-    return data.features, data.sensitive
 
 
 def main():
@@ -37,8 +25,7 @@ def main():
     parser.add_argument("--draws", type=int)
     arguments = parser.parse_args()
     is_bank = arguments.data == "bank"
-    X, groups = bank(arguments.rows) if is_bank else adult()
-    X = ((X - X.mean()) / X.std(ddof=0)).to_numpy()
+    X, groups = table(f"bank{arguments.rows}" if is_bank else "adult")
     if arguments.normalise:
         X /= np.linalg.norm(X, axis=1, keepdims=True)
     usual = 1000 if is_bank else 500
