@@ -149,8 +149,8 @@ def _numbers(n_clusters):
 def _quietly(estimator):
     """Settings of the fits: one bar for all of them, no thinning, no jumps."""
     known, automatic = estimator.get_params(deep=False), {"thinning": 1, "mode_jumps": False}
-    quiet = {"progress_bar": False} if "progress_bar" in known else {}
-    return quiet | {name: value for name, value in automatic.items() if isinstance(known.get(name), str)}
+    chosen = {name: value for name, value in automatic.items() if isinstance(known.get(name), str)}
+    return {"progress_bar": False, **chosen}
 
 
 def _briefly(estimator):

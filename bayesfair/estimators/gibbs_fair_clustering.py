@@ -44,7 +44,7 @@ from bayesfair.posterior.guarantees import fairlet_capacities
 from bayesfair.posterior.memory import check_disk, check_memory, fairlet_bytes, sampler_bytes
 from bayesfair.posterior.partitions import map_partition
 from bayesfair.posterior.saved import STATE, arrays_of, plain, settings_of, state_dataset
-from bayesfair.posterior.schema import groups_of
+from bayesfair.posterior.schema import groups_of, observed_features, weight_of
 from bayesfair.posterior.store import begin_run, check_store, is_stored
 from bayesfair.posterior.tree import build_tree, draws_of
 
@@ -380,19 +380,20 @@ class GibbsFairClustering(PosteriorEstimator):
 
     def _go_on(self, num_draws):
         self._check_same_table()
-        self._start_clock(self.posterior_)
-        missing = self._run["wanted"] - self.posterior_["posterior"].sizes["draw"]
-        if missing <= 0 and "unfinished" not in self.posterior_.attrs:
+        tree, done = self.posterior_, self.posterior_["posterior"].sizes["draw"]
+        self._start_clock(tree)
+        missing = self._run["wanted"] - done
+        if missing <= 0 and "unfinished" not in tree.attrs:
             missing = self.num_draws
         num_draws = missing if num_draws is None else check_integer("num_draws", num_draws)
-        known, groups, weight = self._known_data(self.posterior_)
+        known, groups, weight = observed_features(tree), groups_of(tree), weight_of(tree)
         self._kept_of = self._run["kept_of"]
-        self._check_room(known, self.posterior_["posterior"].sizes["draw"] + num_draws)
-        modes = self.posterior_["modes"].to_dataset() if "modes" in self.posterior_.children else None
+        self._check_room(known, done + num_draws)
+        modes = tree["modes"].to_dataset() if "modes" in tree.children else None
         self._check_alike(known, groups, weight, num_draws=num_draws)
-        arrays = arrays_of(self.posterior_[STATE])
+        arrays = arrays_of(tree[STATE])
         problem, run = continued(self._problem(known, groups, weight, arrays), arrays, self._run)
-        return self._sample(problem, run, num_draws, (known, groups, weight, modes), self.posterior_)
+        return self._sample(problem, run, num_draws, (known, groups, weight, modes), tree)
 
     @property
     def _shows_progress(self):
@@ -664,7 +665,8 @@ class GibbsFairClustering(PosteriorEstimator):
         self.n_iter_, self.thinning_ = progress["sweep"], progress["thinning"]
 
     def _derived(self):
-        (X, _, weight), posterior = self._known_data(self.posterior_), self.posterior_["posterior"]
+        tree = self.posterior_
+        X, weight, posterior = observed_features(tree), weight_of(tree), tree["posterior"]
         lambdas = [name for name, values in posterior.data_vars.items() if values.attrs.get("kind") == "parameter"]
         return super()._derived() | {
             "inverse_temperature_": lambda: tuple(float(posterior[name].mean(dtype=float)) for name in lambdas),
@@ -679,12 +681,6 @@ class GibbsFairClustering(PosteriorEstimator):
         older = {"thinning": settings["parameters"]["thinning"], "wanted": tree["posterior"].sizes["draw"]}
         older |= {"fairlets": None, "promise": self._promise, "kept_of": self.num_draws}
         return {name: settings.get(name, older.get(name)) for name in ("sweep", "tuning", *older)}
-
-    def _known_data(self, tree):
-        """X, groups and weights (None if all are 1) of the fit, from its tree."""
-        constant = tree["constant_data"]
-        weight = constant["weight"].values if "weight" in constant else None
-        return tree["observed_data"]["X"].values, groups_of(tree), weight
 
     @property
     def map_labels_(self) -> np.ndarray:

@@ -13,15 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfair._check import check_number, message, tell
+from bayesfair._check import message, tell
 from bayesfair._scaling import center_and_spread
-from bayesfair.engines.tables import Columns, Encoder, encoder_of, fit_encoder
+from bayesfair.engines.tables import FEW_ROWS, Columns, Encoder, encoder_of, fit_encoder
 from bayesfair.fairlets.dissimilarity import Minkowski
 from bayesfair.gibbs.loss import Loss
 from bayesfair.gibbs.losses import KMeansLoss
 
 MANY_LEVELS = 0.5  # levels per row above which a column probably names the rows
-FEW_ROWS = 20
 
 
 class MixedTable(NamedTuple):
@@ -60,7 +59,7 @@ def shown_levels(n_levels, both):
 def mixed_table(columns: Columns, where, all_names, loss: Loss, category_weight, weight) -> MixedTable:
     """The encoding of a training table whose categorical columns are at the positions `where`; `weight` (N,): of its rows."""
     if len(where) == 0:
-        if not (isinstance(category_weight, str) and category_weight == "auto"):
+        if category_weight != "auto":
             rule, remedy = "be left out if no column is categorical", "Name them in categorical_features."
             raise ValueError(message("category_weight", rule, repr(category_weight), remedy))
         return MixedTable(names=columns.names, n_numbers=columns.continuous.shape[1])
@@ -88,14 +87,11 @@ def _power_of(loss: Loss):
 
 def _gamma(numbers, power, category_weight, weight):
     """The cost of two different levels; "auto": that of numbers that differ by the root of their columns' mean variance."""
-    automatic = isinstance(category_weight, str) and category_weight == "auto"
-    remedy = "'auto' is a standard deviation of the numeric columns."
-    if not automatic:
-        gamma = check_number("category_weight", category_weight, remedy=remedy)
-        if not power and gamma != 1:
-            rule = "be 'auto' or 1 for a loss that has no scale"
-            raise ValueError(message("category_weight", rule, gamma, "There the cost of levels is their entropy."))
-        return gamma
+    if category_weight != "auto":
+        if not power and category_weight != 1:
+            rule, remedy = "be 'auto' or 1 for a loss that has no scale", "There the cost of levels is their entropy."
+            raise ValueError(message("category_weight", rule, category_weight, remedy))
+        return float(category_weight)
     if not power or numbers.shape[1] == 0:
         return 1.0
     pooled = center_and_spread(numbers, weight=weight)[2]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.special import softmax
 
-from bayesfair._arrays import row_blocks
+from bayesfair._arrays import cluster_sums, row_blocks
 from bayesfair.fairlets.decomposition import decompose
 
 
@@ -36,6 +36,4 @@ def place_fairlets(X, cost, groups, composition, settings):
     if not isinstance(composition, (str, Mapping)) and np.ndim(composition) != 1:
         composition = "auto"
     fairlet = decompose(X, groups, composition, **settings).fairlet
-    of_fairlets = np.zeros((fairlet.max() + 1, cost.shape[1]))
-    np.add.at(of_fairlets, fairlet, cost)
-    return of_fairlets.argmin(1)[fairlet]
+    return cluster_sums(cost, fairlet, fairlet.max() + 1).argmin(1)[fairlet]

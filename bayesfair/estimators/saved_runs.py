@@ -30,12 +30,10 @@ def state_of(target, run):
 def continued(problem, arrays, progress):
     """(the problem, with the modes between which chains jump, the run), from `state_of` and the sweeps and tuning so far."""
     arrays = {name: on_device(values) for name, values in arrays.items()}
-    keys, target, moves = arrays.pop("key"), problem.target, problem.target.moves(problem.settings)
+    keys, betas = arrays.pop("key"), arrays.pop(BETAS, None)
     known_modes = {name: arrays.pop(JUMP + name) for name in Modes._fields if JUMP + name in arrays}
-    betas = arrays.pop(BETAS, None)
-    if betas is not None:
-        target = with_replicas(target, betas)
-        moves = target.moves(problem.settings)
+    target = problem.target if betas is None else with_replicas(problem.target, betas)
+    moves = target.moves(problem.settings)
     if known_modes:
         target, moves = with_jumps(target, moves, Modes(**known_modes))
     run = Run(keys, progress["sweep"], target.read(arrays), tuned(moves, progress["tuning"]))
