@@ -47,10 +47,10 @@ class MixtureRow(dist.Distribution):
     support = constraints.real_vector
     _prepared = None, None
 
-    def __init__(self, components: Components, scaling: ColumnScaling, family: Family, *, validate_args=None):
+    def __init__(self, components: Components, scaling: ColumnScaling, family: Family, batch_shape=()):
         self.components, self.scaling, self.family = components, scaling, family
         n_columns = components.mean.shape[-1] + len(family.n_levels)
-        super().__init__(batch_shape=(), event_shape=(n_columns,), validate_args=validate_args)
+        super().__init__(batch_shape, event_shape=(n_columns,))
 
     def prepared_for(self, value, table: EncodedTable):
         """The same law with `log_joint` of `value` computed from its `scaled_table`: density, psi and gradients share it."""
@@ -90,10 +90,9 @@ class LabelledRow(MixtureRow):
 
     pytree_data_fields = ("components", "scaling", "label")
 
-    def __init__(self, components, scaling, family, label, *, validate_args=None):
-        self.components, self.scaling, self.family, self.label = components, scaling, family, label
-        n_columns = components.mean.shape[-1] + len(family.n_levels)
-        dist.Distribution.__init__(self, label.shape, (n_columns,), validate_args=validate_args)
+    def __init__(self, components, scaling, family, label):
+        self.label = label
+        super().__init__(components, scaling, family, label.shape)
 
     def log_prob(self, value, intermediates=None):
         density = self.log_joint(value) - jax.nn.log_softmax(self.components.log_mixing)[:, None]

@@ -90,10 +90,6 @@ class MixtureRun(NamedTuple):
     def key(self):
         return jax.random.PRNGKey(self.seed)
 
-    @property
-    def num_draws(self):
-        return 0 if self.draws is None else self.draws["lp"].shape[1]
-
     def start(self, kinds):
         """One chain per kind of start, before warm-up."""
         partitions, sites = self._starts(kinds)
@@ -133,7 +129,8 @@ class MixtureRun(NamedTuple):
         several, sites = len(self.groups.names) > 1, dict(sites)
         labels = sites.pop("labels", None)
         member = membership(self.groups.code, len(self.groups.names))
-        keys = jax.random.split(jax.random.fold_in(self.key, 1 + self.num_draws), len(sites["weights"]))
+        done = 0 if self.draws is None else self.draws["lp"].shape[1]
+        keys = jax.random.split(jax.random.fold_in(self.key, 1 + done), len(sites["weights"]))
         drawn, gaps, pointwise, prior = allocate(self.mixture, self.observed, member, keys, sites)
         if labels is not None and several:
             gaps = attempt("`gap`", lambda: [gap(one, self.groups) for one in np.asarray(labels)])

@@ -25,9 +25,9 @@ class SparseScores(dist.Distribution):
     pytree_data_fields = ("concentration",)
     pytree_aux_fields = ("n_components", "typical")
 
-    def __init__(self, concentration, n_components, typical, *, validate_args=None):
+    def __init__(self, concentration, n_components, typical):
         self.concentration, self.n_components, self.typical = concentration, n_components, typical
-        super().__init__(batch_shape=(), event_shape=(n_components,), validate_args=validate_args)
+        super().__init__(batch_shape=(), event_shape=(n_components,))
 
     def log_prob(self, value):
         e0, k = self.concentration, self.n_components

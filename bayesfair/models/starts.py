@@ -10,7 +10,6 @@ from bayesfair.engines.families import Family, indicators
 from bayesfair.models.rows import ColumnScaling
 
 GAPS = 0.01, 0.05  # largest gaps of the fair starts
-N_INIT = 1  # for the engines: starts need no accuracy, and one program compiles
 # Fair and unfair solutions alternate; there are as many starts as chains.
 STARTS = "fair", "k-means", "random", "unfair", "fairer"
 
@@ -37,11 +36,11 @@ def _partition(kind, x, codes, points, groups, n_components, rng):
     if kind == "k-means":
         return KMeans(n_components, n_init=1, random_state=seed).fit_predict(points)
     fairness = {"fair": {"max_gap": GAPS[0]}, "fairer": {"max_gap": GAPS[1]}, "unfair": {"fairness_weight": 0.0}}[kind]
-    if groups is None or len(groups.names) == 1:
+    if len(groups.names) == 1:
         fairness, groups = {"fairness_weight": 0.0}, None
     categorical = np.arange(x.shape[1] + codes.shape[1]) >= x.shape[1]
-    settings = {"categorical_features": categorical, "n_init": N_INIT, "covariance_type": "diag", **fairness}
-    engine = FairMixture(n_components, random_state=seed, **settings)
+    settings = {"categorical_features": categorical, "covariance_type": "diag", **fairness}
+    engine = FairMixture(n_components, n_init=1, random_state=seed, **settings)  # starts need no accuracy
     with warnings.catch_warnings():  # a start may be unconverged or less fair than asked
         warnings.simplefilter("ignore")
         return engine.fit(np.hstack([x, codes]), sensitive_features=groups).labels_
