@@ -1,5 +1,6 @@
 import pytest
 
+import bayesfair as bf
 from bayesfair.gibbs import run
 
 
@@ -9,3 +10,8 @@ def _short_chunks():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "MAX_CHUNK", 8)
         yield
+
+
+@pytest.fixture(scope="module")
+def data():
+    return bf.datasets.make_well_specified(seed=0)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import xarray as xr
 
-import bayesfair as bf
 from bayesfair._compilations import compilations
 from bayesfair.estimators import GibbsFairClustering
 from bayesfair.gibbs import run as gibbs_run
@@ -15,11 +14,6 @@ from bayesfair.posterior.store import is_stored
 
 SHORT = {"num_chains": 2, "num_warmup": 5, "num_draws": 40, "num_starts": 0, "random_state": 0, "progress_bar": False}
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few draws
-
-
-@pytest.fixture(scope="module")
-def data():
-    return bf.datasets.make_well_specified(seed=0)
 
 
 def fit(data, store=None, **settings):

@@ -21,17 +21,13 @@ from bayesfair.posterior.saved import arrays_of
 from bayesfair.posterior.store import is_stored
 from bayesfair.posterior.tree import draws_of
 from bayesfair.posterior.zarr_folder import read_root
+from bayesfair.reports import pictures
 
 SHORT = {"num_chains": 2, "num_warmup": 5, "num_draws": 40, "num_starts": 0, "random_state": 0, "progress_bar": False}
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few draws
 
 
 COST = "sampling_time", "peak_memory"
-
-
-@pytest.fixture(scope="module")
-def data():
-    return bf.datasets.make_well_specified(seed=0)
 
 
 def fit(data, store=None, **settings):
@@ -80,11 +76,11 @@ def unfinished(data, store, monkeypatch, **settings):
 
 
 @pytest.mark.slow
-def test_a_stored_fit_is_the_fit_in_memory_and_goes_on_like_it(data, tmp_path):
+def test_a_stored_fit_is_the_fit_in_memory_and_goes_on_like_it(data, tmp_path, monkeypatch):
     """In units that float32 cannot hold."""
-    data = replace(data, features=data.features * 2.0**100)
-    store, settings = tmp_path / "run.zarr", {"num_starts": 32}
-    stored, plain = fit(data, store, **settings), fit(data, **settings)
+    monkeypatch.setattr(pictures, "_render", lambda *_: (b"", ""))
+    data, store = replace(data, features=data.features * 2.0**100), tmp_path / "run.zarr"
+    stored, plain = fit(data, store), fit(data)
     assert is_stored(stored.posterior_)
     assert not is_stored(plain.posterior_)
     seconds = [0.0, 0.0]
@@ -103,9 +99,6 @@ def test_a_stored_fit_is_the_fit_in_memory_and_goes_on_like_it(data, tmp_path):
         same_tree(loaded.posterior_, plain.posterior_)
         stored, plain = loaded.resume(more), plain.resume(more)
     assert [path.name for path in tmp_path.iterdir()] == ["run.zarr"]
-    np.testing.assert_array_equal(
-        bf.posterior.vi_partition(stored.posterior_), bf.posterior.vi_partition(plain.posterior_)
-    )
     assert page(stored.posterior_, tmp_path) == page(plain.posterior_, tmp_path)
     stored.save(tmp_path / "copy.nc")
     same_tree(GibbsFairClustering.load(tmp_path / "copy.nc").resume(3).posterior_, plain.resume(3).posterior_)
