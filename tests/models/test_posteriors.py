@@ -72,6 +72,6 @@ def test_tempered_chains_that_start_in_different_modes_agree_on_both():
     stats_of = est.posterior_["sample_stats"]
     mass = (stats_of["gap"].values < 0.15).mean(1)  # of the fair mode, chain by chain
     assert ((mass > 0.1) & (mass < 0.9)).all()
-    assert np.ptp(mass) < 0.25  # eight seeds of four chains gave 0.09 to 0.24
+    assert np.ptp(mass) < 0.25  # eight seeds gave 0.00 to 0.17
     assert r_hat(stats_of["lp"].values) < 1.02
-    assert r_hat(stats_of["gap"].values) < 1.04  # eight seeds of four chains gave 1.003 to 1.019
+    assert r_hat(stats_of["gap"].values) < 1.04  # eight seeds gave 1.007 to 1.028
