@@ -24,6 +24,7 @@ COMPILED_QUICKLY = {  # folders and files of many programs that run for millisec
     "test_check.py",
     "test_check_engine.py",
     "test_every_engine.py",
+    "test_examples.py",
     "test_exactness.py",
     "test_jump_matrix.py",
     "test_mini_batches.py",

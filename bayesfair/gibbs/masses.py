@@ -154,10 +154,12 @@ def _against(best, pools, ratio, gone, budget, longest, bar):
 
 
 def _in_vain(known: LogRatio, measured: LogRatio, length, affordable) -> bool:
-    """Would jumps of affordable lengths give wider bounds than are known without them?"""
-    gap = measured.upper - measured.lower
-    shrunk = gap * min(1.0, length / max(affordable, 1)) ** GAP_POWER
-    return bool(np.isfinite(gap) and shrunk > known.upper - known.lower)
+    """Would jumps of affordable lengths give wider bounds than are known without them?
+
+    Jumps that were refused give no bounds, and longer ones are refused as often.
+    """
+    shrunk = (measured.upper - measured.lower) * min(1.0, length / max(affordable, 1)) ** GAP_POWER
+    return bool(shrunk > known.upper - known.lower)
 
 
 def _is_settled(ratio: LogRatio) -> bool:

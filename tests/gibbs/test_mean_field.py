@@ -78,19 +78,29 @@ def test_an_estimate_that_is_no_number_bounds_nothing(monkeypatch):
         assert (bounds[1].lower, bounds[1].upper) == (-300 - margin, -300 + margin)
 
 
-@pytest.mark.parametrize(("width", "lengths"), [(np.inf, [17, 33, 65, 129]), (300.0, [17, 33, 65, 129]), (100.0, [17])])
-def test_jumps_that_will_tell_less_than_the_estimate_are_not_made(width, lengths, monkeypatch):
-    """Their bounds are 1,000 apart at 17 steps, and would be 206 at the 109 that the budget leaves."""
+@pytest.mark.parametrize(
+    ("width", "gap", "lengths"),
+    [
+        (np.inf, 1000.0, [17, 33, 65, 129]),
+        (300.0, 1000.0, [17, 33, 65, 129]),
+        (100.0, 1000.0, [17]),
+        (np.inf, np.inf, [17, 33, 65, 129]),
+        (300.0, np.inf, [17]),
+    ],
+)
+def test_jumps_that_will_tell_less_than_the_estimate_are_not_made(width, gap, lengths, monkeypatch):
+    """Bounds that are 1,000 apart at 17 steps would be 206 apart at the 109 that the budget leaves."""
     target, walked = far("labels").target, []
+
+    def bounds(gap):
+        return LogRatio(np.nan, np.nan, -gap / 2, gap / 2)
 
     def measured(here, there, length):
         walked.append(length)
-        return LogRatio(np.nan, np.nan, -8500 / length, 8500 / length), [True, True], length
+        return bounds(gap * 17 / length), [True, True], length
 
     jumps_measured_by(measured, monkeypatch)
-    monkeypatch.setattr(
-        masses, "without_jumps", lambda *_: (0, [ITSELF, LogRatio(np.nan, np.nan, -width / 2, width / 2)])
-    )
+    monkeypatch.setattr(masses, "without_jumps", lambda *_: (0, [ITSELF, bounds(width)]))
     found = masses.weigh(["one", "other"], Chains(target, None, 0, 4), 472 // masses.BUDGET)
     assert walked == lengths
-    assert found.ratio[1].upper == min(width / 2, 8500 / lengths[-1])
+    assert found.ratio[1].upper == min(width, gap * 17 / lengths[-1]) / 2

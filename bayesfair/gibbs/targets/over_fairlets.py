@@ -99,7 +99,7 @@ class OverFairlets(HasUnits, Target):
     def scalars(self, state):
         losses, lambdas = self.losses(state), state.lambdas
         values = {
-            "lp": self.log_density(state, lambdas, losses),
+            "lp": self.log_density(state, lambdas, losses) if "lp" in self.statistics else None,
             "fairlet_loss": losses.fairlet,
             "clustering_loss": losses.clustering,
             "lambda_f": lambdas.fairlet,
