@@ -80,15 +80,15 @@ def weigh(modes: list[Mode], chains: Chains, n_sweeps, longest=None, progress_ba
     pools = [Pool(mode, number, chains) for number, mode in enumerate(modes)]
     budget = BUDGET if chains.target.n_obs < MANY else BUDGET_OF_MANY
     left = chains.number * n_sweeps * budget if longest is None else np.inf
-    told, gone = [], set()
-    best, ratio = without_jumps(modes, chains.target, gone)
+    about, told, gone = estimates(modes, chains.target), [], set()
+    best, ratio = without_jumps(about, chains.target, gone)
     most = n_sweeps * budget // 2 if longest is None else None  # a chain makes half of the steps in each direction
     with progress(most, "masses", progress_bar, at_most=True) as bar:
         while len(told) < REFERENCES:
             ratio, length, spent = _against(best, pools, ratio, gone, left, longest or LONGEST, bar)
             left -= spent
             if best in gone:
-                best, ratio = without_jumps(modes, chains.target, gone)
+                best, ratio = without_jumps(about, chains.target, gone)
                 continue
             told.append(length)
             heaviest = max(set(range(len(modes))) - gone, key=lambda j: middle(ratio[j]))
@@ -99,15 +99,21 @@ def weigh(modes: list[Mode], chains: Chains, n_sweeps, longest=None, progress_ba
     return Masses(best, gone, ratio, [pool.run.states for pool in pools], max(told))
 
 
-def without_jumps(modes: list[Mode], target, gone) -> tuple[int, list[LogRatio]]:
-    """(a reference mode that is not `gone`, the heaviest if estimated; bounds of all masses over its own)."""
-    about, se = np.zeros(len(modes)), np.full(len(modes), np.inf)
+def estimates(modes: list[Mode], target) -> mean_field.Estimates:
+    """Mean-field estimates of the masses; equal ones of infinite error where there are none."""
     if isinstance(target, HasLabels):
         found = mean_field.log_masses(modes, target)
-        about, se = found if np.isfinite(found.value).all() else (about, se)
-    best = max(set(range(len(modes))) - gone, key=lambda j: about[j])
+        if np.isfinite(found.value).all():
+            return found
+    return mean_field.Estimates(np.zeros(len(modes)), np.full(len(modes), np.inf))
+
+
+def without_jumps(about: mean_field.Estimates, target, gone) -> tuple[int, list[LogRatio]]:
+    """(the mode with the largest estimate that is not `gone`, as the reference; bounds of all masses over its own)."""
+    value, se = about
+    best = max(set(range(len(value))) - gone, key=lambda j: value[j])
     margin = MARGIN * target.n_clusters * target.x.shape[1] + 3 * np.hypot(se, se[best])
-    bounds = [LogRatio(np.nan, np.nan, one - more, one + more) for one, more in zip(about - about[best], margin)]
+    bounds = [LogRatio(np.nan, np.nan, one - more, one + more) for one, more in zip(value - value[best], margin)]
     bounds[best] = ITSELF
     return best, bounds
 

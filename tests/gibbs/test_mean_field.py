@@ -69,7 +69,7 @@ def test_an_estimate_that_is_no_number_bounds_nothing(monkeypatch):
     for value, se in (([0.0, np.nan], [1.0, 1.0]), ([0.0, -300.0], [3.0, 4.0]), ([0.0, -300.0], [3.0, np.inf])):
         estimates = mean_field.Estimates(np.array(value), np.array(se))
         monkeypatch.setattr(mean_field, "log_masses", lambda modes, target, estimates=estimates: estimates)
-        best, bounds = masses.without_jumps(["one", "other"], target, set())
+        best, bounds = masses.without_jumps(masses.estimates(["one", "other"], target), target, set())
         if np.isnan(value[1]):
             assert (best, bounds) == (0, [ITSELF, UNKNOWN])
             continue
@@ -100,6 +100,7 @@ def test_jumps_that_will_tell_less_than_the_estimate_are_not_made(width, gap, le
         return bounds(gap * 17 / length), [True, True], length
 
     jumps_measured_by(measured, monkeypatch)
+    monkeypatch.setattr(masses, "estimates", lambda *_: None)
     monkeypatch.setattr(masses, "without_jumps", lambda *_: (0, [ITSELF, bounds(width)]))
     found = masses.weigh(["one", "other"], Chains(target, None, 0, 4), 472 // masses.BUDGET)
     assert walked == lengths
