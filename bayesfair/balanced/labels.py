@@ -18,7 +18,8 @@ from bayesfair.balanced.transport import assign
 from bayesfair.fairness.balanced import nearest_counts, tighter
 from bayesfair.fairness.bounded_sizes import BoundedSizes, size_bounds
 
-ROUNDS, ROUNDS_OF_MANY = 50, 3  # rounds for starts of chains, which sweeps improve further
+ROUNDS, ROUNDS_OF_MANY = 50, 3  # rounds from given centres; more gain little in many rows
+ROUNDS_OF_STARTS = 3  # rounds of starts of chains, which sweeps improve further
 FINALISTS = 3  # starts that descend to a local optimum; with few rows all of them and random ones
 FEW_ROWS = 50
 ROWS_WITH_RUNGS = 1_000  # rows up to which tighter bounds are solved before the one asked for
@@ -32,10 +33,9 @@ def cooled_labels(problem: BalancedProblem, n_starts, seed):
     """(labels (n_starts, N), of the smallest type, losses (n_starts,)), best first, each balanced: starts of chains."""
     problem, unit = in_own_units(problem)
     cooled = search(problem, n_starts, 0, np.random.default_rng(seed))
-    n_obs = len(problem.X)
-    labels, losses = np.empty((n_starts, n_obs), np.min_scalar_type(problem.n_clusters)), np.empty(n_starts)
+    labels, losses = np.empty((n_starts, len(problem.X)), np.min_scalar_type(problem.n_clusters)), np.empty(n_starts)
     for at in range(n_starts):
-        settled = settle(problem, cooled.run(at), rounds_of_starts(n_obs))
+        settled = settle(problem, cooled.run(at), ROUNDS_OF_STARTS)
         labels[at], losses[at] = settled.labels, unit * settled.trace[-1]
     order = np.argsort(losses, kind="stable")
     return labels[order], losses[order]
@@ -67,10 +67,10 @@ def balanced_labels(problem: BalancedProblem, centers):
     problem = problem._replace(X=centered(X, loss))
     nearest = loss.distances(problem.X, centers).argmin(1)
     start = uncooled(problem, centers, cell_masses(nearest, code, (len(centers), int(code.max()) + 1)))
-    return settle(problem, start, rounds_of_starts(len(X))).labels
+    return settle(problem, start, rounds_at(len(X))).labels
 
 
-def rounds_of_starts(n_obs):
+def rounds_at(n_obs):
     return ROUNDS if n_obs < MANY else ROUNDS_OF_MANY
 
 
@@ -187,7 +187,7 @@ def exchanged(problem: BalancedProblem, best: Cheapest, one, other, max_iter) ->
     counts = cell_masses(best.labels, problem.code, (problem.n_clusters, int(problem.code.max()) + 1))
     start = uncooled(problem, centers, counts[order])
     if len(problem.X) > ROWS_WITH_RUNGS:
-        settled = settle(problem, start, rounds_of_starts(len(problem.X)))
+        settled = settle(problem, start, rounds_at(len(problem.X)))
         if settled.trace[-1] >= best.trace[-1]:
             return settled
     return settled_descent(problem, start, max_iter)

@@ -225,7 +225,8 @@ def near_rows(target: HasLabels, state: Labelling, pairs, reach) -> NearRows:
     least, most = near_bins(target, held, n_pairs, reach)
     is_near = (segment < n_segments - 1) & (bin >= least[segment]) & (bin <= most[segment])
     segment = jnp.where(is_near, segment, n_segments - 1)
-    segment, row = jax.lax.sort((segment, jnp.arange(target.n_obs, dtype=jnp.int32)), num_keys=1)
+    numbered = segment, jnp.arange(target.n_obs, dtype=jnp.int32)
+    segment, row = jax.lax.sort(numbered, num_keys=1, is_stable=False)  # any order of a segment's rows will do
     begins = jnp.searchsorted(segment, jnp.arange(n_segments)).astype(jnp.int32)
     first, size = (part.reshape(n_pairs, n_groups) for part in (begins[:-1], jnp.diff(begins)))
     return NearRows(row, margin, pairs, first, size)
