@@ -97,6 +97,17 @@ def test_a_run_without_groups_goes_on_too(tmp_path, capsys):
     assert "Clusters of the point estimate\ncluster  size\n" in capsys.readouterr().out
 
 
+def test_an_engine_that_balances_each_attribute_prints_the_balance_of_each_one(table, tmp_path, capsys):
+    out = tmp_path / "clusters.csv"
+    asked = ["--sensitive", "group,kind", "--method", "balanced-kmeans", "--each-attribute", "--starts", "1"]
+    assert main(["fit", str(table), *asked, "--index", "who", "--n-clusters", "2", "--out", str(out)]) == 0
+    cluster, people = bf.datasets.read_table(out)["cluster"], bf.datasets.read_table(table)
+    balances = [bf.fairness.balance(cluster, people[name]) for name in ("group", "kind")]
+    crossed = bf.fairness.balance(cluster, people[["group", "kind"]])
+    assert f"{crossed:.3f}" not in {f"{own:.3f}" for own in balances}
+    assert f"The least balance of a cluster is {min(balances):.3f}" in capsys.readouterr().out
+
+
 def test_every_option_of_the_estimators_is_known_by_its_parameter():
     typed = vars(arguments_of())
     assert set(OPTIONS) - set(typed) == {"X", "sensitive_features", "sample_weight", "n_components", "store"}
