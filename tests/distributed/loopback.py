@@ -32,8 +32,11 @@ def free_port(least=0):
                 return listener.getsockname()[1]
 
 
-def start(code, n_processes, folder, processes=None):
-    """`code` in so many processes, their output in `folder`/process-<rank>.txt, what they save in <rank>.npz there."""
+def start(code, n_processes, folder, **environment):
+    """`code` in so many processes, their output in `folder`/process-<rank>.txt, what they save in <rank>.npz there.
+
+    Given the `XLA_FLAGS` of this process, the first of them finds on disk what this one has compiled.
+    """
     folder.mkdir(exist_ok=True)
     address = f"127.0.0.1:{free_port()}"
     started = []
@@ -43,7 +46,7 @@ def start(code, n_processes, folder, processes=None):
             command = [sys.executable, "-c", BEGINNING + code, *arguments]
             alike = {"JAX_DISABLE_MOST_OPTIMIZATIONS": str(int(jax.config.read("jax_disable_most_optimizations")))}
             one_core = {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false", "OMP_NUM_THREADS": "1"}
-            settings = {**os.environ, **alike, **one_core}
+            settings = {**os.environ, **alike, **one_core, **environment}
             started.append(subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=settings))
     return started
 
@@ -72,8 +75,8 @@ def said(folder, rank):
     return (folder / f"process-{rank}.txt").read_text()
 
 
-def found(code, n_processes, folder):
+def found(code, n_processes, folder, **environment):
     """What every one of the processes saved, by name."""
-    statuses = ends(start(code, n_processes, folder))
+    statuses = ends(start(code, n_processes, folder, **environment))
     assert statuses == [0] * n_processes, "\n".join(said(folder, rank)[-3000:] for rank in range(n_processes))
     return [dict(np.load(folder / f"{rank}.npz", allow_pickle=False)) for rank in range(n_processes)]
