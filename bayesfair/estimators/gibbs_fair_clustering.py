@@ -186,7 +186,7 @@ class GibbsFairClustering(PosteriorEstimator):
     --------
     >>> import bayesfair as bf
     >>> data = bf.datasets.make_well_specified()
-    >>> est = bf.GibbsFairClustering(2, num_chains=2, num_warmup=100, num_draws=500, random_state=0, progress_bar=False)
+    >>> est = bf.GibbsFairClustering(2, num_chains=2, num_warmup=50, num_draws=100, random_state=0, progress_bar=False)
     >>> est.fit(data.features, sensitive_features=data.sensitive).labels_.shape
     (100,)
     """

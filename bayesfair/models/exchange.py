@@ -64,14 +64,17 @@ class ReplicaExchange(MCMCKernel):
 
     Examples
     --------
-    >>> import jax, bayesfair as bf
+    >>> import jax, numpy as np, numpyro, bayesfair as bf
+    >>> from numpyro.distributions import Normal
     >>> from numpyro.infer import MCMC, NUTS
-    >>> data = bf.datasets.make_well_specified()
-    >>> kernel = bf.models.ReplicaExchange(NUTS(bf.models.fair_gaussian_mixture), bf.models.ladder(100))
-    >>> mcmc = MCMC(kernel, num_warmup=20, num_samples=20, progress_bar=False)
-    >>> mcmc.run(jax.random.key(0), data.features, data.sensitive, n_components=2, fairness_weight=1.0)
-    >>> mcmc.get_samples()["means"].shape
-    (20, 2, 2)
+    >>> def model(x):  # its two modes are m and -m
+    ...     m = numpyro.sample("m", Normal(0.0, 1.0))
+    ...     numpyro.sample("x", Normal(abs(m), 1.0), obs=x)
+    >>> kernel = bf.models.ReplicaExchange(NUTS(model), bf.models.ladder(100))
+    >>> mcmc = MCMC(kernel, num_warmup=200, num_samples=1000, progress_bar=False)
+    >>> mcmc.run(jax.random.key(0), np.linspace(-1.0, 2.0, 100))
+    >>> round(float((mcmc.get_samples()["m"] > 0).mean()), 1)  # the share of one mode
+    0.5
     """
 
     sample_field = "z"
