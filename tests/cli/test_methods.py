@@ -87,12 +87,14 @@ def test_the_mixture_leaves_a_run_that_goes_on(table, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_a_run_without_groups_goes_on_too(tmp_path, capsys):
-    X = np.random.default_rng(0).normal(size=(12, 2))
-    settings = {"num_chains": 1, "num_warmup": 5, "num_draws": 5, "starts": ["k-means"]}
+def test_a_run_without_groups_goes_on_too(table, tmp_path, capsys):
+    """By the programs of the test above, whose price is 0."""
+    X = bf.datasets.read_table(table)[["x1", "x2", "kind"]]
+    settings = {"num_chains": 1, "num_warmup": 5, "num_draws": 6, "starts": ["k-means"]}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        bf.BayesianFairMixture(2, random_state=0, progress_bar=False, **settings).fit(X).save(tmp_path / "run.nc")
+        est = bf.BayesianFairMixture(2, categorical_features=["kind"], random_state=0, progress_bar=False, **settings)
+        est.fit(X).save(tmp_path / "run.nc")
     assert main(["resume", str(tmp_path / "run.nc"), "--num-draws", "2"]) == 0
     assert "Clusters of the point estimate\ncluster  size\n" in capsys.readouterr().out
 
