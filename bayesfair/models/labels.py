@@ -65,7 +65,7 @@ def labelled_kernel(
     --------
     >>> import jax, bayesfair as bf
     >>> from numpyro.infer import MCMC
-    >>> data, settings = bf.datasets.make_well_specified(), {"n_components": 2, "fairness_weight": 1.0}
+    >>> data, settings = bf.datasets.make_well_specified(), {"fairness_weight": 1.0}
     >>> kernel = bf.models.labelled_kernel(data.features, None, data.sensitive, **settings)
     >>> mcmc = MCMC(kernel, num_warmup=20, num_samples=20, progress_bar=False)
     >>> mcmc.run(jax.random.key(0), data.features, None, data.sensitive, **settings)

@@ -71,9 +71,9 @@ def fair_gaussian_mixture(
     >>> from numpyro.infer import MCMC, NUTS
     >>> data = bf.datasets.make_well_specified()
     >>> mcmc = MCMC(NUTS(bf.models.fair_gaussian_mixture), num_warmup=50, num_samples=50, progress_bar=False)
-    >>> mcmc.run(jax.random.key(0), data.features, data.sensitive, n_components=2, fairness_weight=1.0)
+    >>> mcmc.run(jax.random.key(0), data.features, data.sensitive, fairness_weight=1.0)
     >>> mcmc.get_samples()["means"].shape
-    (50, 2, 2)
+    (50, 3, 2)
     """
     settings = {"covariance_type": covariance_type, "fairness_weight": fairness_weight, "smoothing": smoothing}
     fair_mixed_mixture(X, None, groups, n_components=n_components, prior=prior, scaling=scaling, **settings)
@@ -118,11 +118,11 @@ def fair_categorical_mixture(
     Examples
     --------
     >>> import jax, numpy as np, bayesfair as bf
-    >>> from numpyro.handlers import seed, trace
+    >>> from numpyro.infer import Predictive
     >>> codes, groups = np.array([[0], [1], [0], [1]]), ["a", "a", "b", "b"]
-    >>> model = seed(bf.models.fair_categorical_mixture, jax.random.key(0))
-    >>> trace(model).get_trace(codes, groups, n_components=2)["levels_0"]["value"].shape
-    (2, 2)
+    >>> prior = Predictive(bf.models.fair_categorical_mixture, num_samples=50)
+    >>> prior(jax.random.key(0), codes, groups)["levels_0"].shape
+    (50, 3, 2)
     """
     settings = {"n_levels": n_levels, "fairness_weight": fairness_weight, "smoothing": smoothing, "prior": prior}
     fair_mixed_mixture(None, X, groups, n_components=n_components, **settings)
@@ -186,11 +186,11 @@ def fair_mixed_mixture(
     Examples
     --------
     >>> import jax, bayesfair as bf
-    >>> from numpyro.handlers import seed, trace
+    >>> from numpyro.infer import Predictive
     >>> data, codes = bf.datasets.make_well_specified(), [[0], [1]] * 50
-    >>> model = seed(bf.models.fair_mixed_mixture, jax.random.key(0))
-    >>> trace(model).get_trace(data.features, codes, data.sensitive)["scales"]["value"].shape
-    (3, 2)
+    >>> prior = Predictive(bf.models.fair_mixed_mixture, num_samples=50)
+    >>> prior(jax.random.key(0), data.features, codes, data.sensitive)["scales"].shape
+    (50, 3, 2)
     """
     settings = {"covariance_type": covariance_type, "fairness_weight": fairness_weight, "scaling": scaling}
     observed, family = observe(X, codes, groups, n_levels=n_levels, **settings)
@@ -258,11 +258,11 @@ def labelled_mixture(
     Examples
     --------
     >>> import jax, bayesfair as bf
-    >>> from numpyro.handlers import seed, trace
+    >>> from numpyro.infer import Predictive
     >>> data = bf.datasets.make_well_specified()
-    >>> model = seed(bf.models.labelled_mixture, jax.random.key(0))
-    >>> trace(model).get_trace(data.features, None, data.sensitive)["labels"]["value"].shape
-    (100,)
+    >>> prior = Predictive(bf.models.labelled_mixture, num_samples=50)
+    >>> prior(jax.random.key(0), data.features, None, data.sensitive)["labels"].shape
+    (50, 100)
     """
     settings = {"covariance_type": covariance_type, "fairness_weight": fairness_weight, "scaling": scaling}
     observed, family = observe(X, codes, groups, n_levels=n_levels, **settings)
