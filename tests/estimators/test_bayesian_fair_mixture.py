@@ -17,8 +17,9 @@ from bayesfair.plots.predictive_plot import predictive_checks
 from bayesfair.posterior.saved import settings_of
 from bayesfair.reports import pictures
 
-SHORT = {**MIXTURE, "num_draws": 40, "random_state": 0, "progress_bar": False}
-pytestmark = [  # forty draws
+DRAWS = sampler.CHUNK  # of a fit, of what is resumed and of what Ctrl-C leaves: programs for so many are compiled once
+SHORT = {**MIXTURE, "num_draws": DRAWS, "random_state": 0, "progress_bar": False}
+pytestmark = [  # fifty draws
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
     pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto"),
 ]
@@ -54,8 +55,8 @@ def fitted(request):
 def use(est):
     """A fit that predicts and resumes."""
     est.predict_proba(MIXED)
-    est.posterior_predictive(20)
-    return est if est.inference == "svi" else est.resume(10)
+    est.posterior_predictive(40)
+    return est if est.inference == "svi" else est.resume(DRAWS)
 
 
 @pytest.mark.slow
@@ -73,7 +74,7 @@ def test_a_second_fit_compiles_nothing(fitted):
 
 def test_the_tree_has_what_every_summary_picture_and_page_reads(fitted, tmp_path, monkeypatch):
     tree = fitted.posterior_
-    chains, draws = (1, 80) if fitted.inference == "svi" else (2, 40)
+    chains, draws = (1, 2 * DRAWS) if fitted.inference == "svi" else (2, DRAWS)
     assert dict(tree["posterior"]["labels"].sizes) == {"chain": chains, "draw": draws, "obs": 90}
     assert tree["posterior"]["means"].dims == ("chain", "draw", "cluster", "continuous")
     assert {"lp", "gap", "balance"} <= set(tree["sample_stats"].data_vars)
@@ -112,7 +113,7 @@ def test_predict_proba_is_the_average_of_psi_for_new_rows_too(fitted):
     np.testing.assert_allclose(fitted.predict_proba(MIXED.iloc[5:9]), psi[5:9], atol=1e-5)
     if fitted.inference != "gibbs":  # there labels follow psi and the factor
         share = np.stack([(fitted.posterior_["posterior"]["labels"].values == k).mean((0, 1)) for k in range(2)], 1)
-        assert np.abs(share - psi).max() < 0.25  # 4 standard errors of 80 draws
+        assert np.abs(share - psi).max() < 0.25  # over 4 standard errors of 100 draws
         np.testing.assert_array_equal(fitted.predict(MIXED)[psi.max(1) > 0.8], fitted.labels_[psi.max(1) > 0.8])
     with pytest.raises(ValueError, match="categories seen in fit"):
         fitted.predict(MIXED.assign(colour="blue"))
@@ -136,7 +137,7 @@ def test_an_error_after_sampling_loses_no_draws(step, error, monkeypatch):
     est = mixture()
     with pytest.raises(error):
         est.fit(MIXED, sensitive_features=SEX)
-    assert est.posterior_["posterior"].sizes["draw"] == SHORT["num_draws"]
+    assert est.posterior_["posterior"].sizes["draw"] == DRAWS
 
 
 def test_saved_runs_predict_and_resume_to_the_same_draws(fitted, tmp_path):
@@ -149,8 +150,8 @@ def test_saved_runs_predict_and_resume_to_the_same_draws(fitted, tmp_path):
             loaded.resume(5)
         return
     copy = pickle.loads(pickle.dumps(fitted))
-    one, other = (est.resume(20).posterior_ for est in (loaded, copy))
-    assert one["posterior"].sizes["draw"] == 60
+    one, other = (est.resume(DRAWS).posterior_ for est in (loaded, copy))
+    assert one["posterior"].sizes["draw"] == 2 * DRAWS
     for name, values in one["posterior"].data_vars.items():
         np.testing.assert_array_equal(values, other["posterior"][name])
     np.testing.assert_array_equal(one["sample_stats"]["lp"], other["sample_stats"]["lp"])
@@ -205,7 +206,7 @@ def test_chain_methods_draw_from_one_law():
     """Means of lp of 300 draws of two chains differ by less than 1.5 nats: over five standard errors."""
     lp = []
     for method in ("parallel", "vectorized", "sequential"):  # one program for two of them
-        est = mixture(chain_method=method, num_draws=300, starts=("fair", "k-means")).fit(MIXED, sensitive_features=SEX)
+        est = mixture(chain_method=method, num_draws=300).fit(MIXED, sensitive_features=SEX)
         lp.append(est.posterior_["sample_stats"]["lp"].values.mean())
     assert np.ptp(lp) < 1.5
 
@@ -239,14 +240,6 @@ def test_bad_input_is_refused_with_a_remedy(settings, data, text):
     est = bf.BayesianFairMixture(**{"n_components": 2, **SHORT, **settings})
     with pytest.raises((ValueError, TypeError), match=text):
         est.fit(data.get("X", MIXED), sensitive_features=data.get("sensitive_features", SEX))
-
-
-@pytest.mark.slow
-def test_without_groups_it_warns_and_is_an_ordinary_mixture():
-    with pytest.warns(UserWarning, match="without any fairness"):
-        est = mixture().fit(MIXED)
-    assert est.gap_ == 0
-    assert "group" not in est.posterior_["constant_data"]
 
 
 SPARSE = {
@@ -313,9 +306,14 @@ def test_a_sparse_run_is_saved_predicts_and_resumes(sparse, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_concentration_with_a_prior_is_a_parameter():
-    est = bf.BayesianFairMixture(6, **{**SPARSE, "prior": Prior(weight=(1.0, 20.0)), "num_warmup": 50, "num_draws": 50})
-    tree = est.fit(HEAPS, sensitive_features=np.arange(60) // 3 % 2).posterior_
+def test_a_concentration_with_a_prior_is_a_parameter_and_without_groups_it_warns_and_is_an_ordinary_mixture():
+    """In one fit, as each compiles a sampler of its own. Of mixtures that are not sparse: test_pipelines.py."""
+    short = {"num_warmup": 50, "num_draws": 50, "starts": ("k-means",)}
+    est = bf.BayesianFairMixture(6, **{**SPARSE, "prior": Prior(weight=(1.0, 20.0)), **short})
+    with pytest.warns(UserWarning, match="without any fairness"):
+        tree = est.fit(HEAPS).posterior_
+    assert est.gap_ == 0
+    assert "group" not in tree["constant_data"]
     concentration = tree["posterior"]["concentration"].values
     assert concentration.shape == (2, 50)
     assert 0 < concentration.mean() < 0.5
