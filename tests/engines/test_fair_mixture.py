@@ -136,7 +136,8 @@ def plain(data):
     return fit(data, fairness_weight=0.0)
 
 
-def test_soft_and_hard_clusters_are_fair(data, plain, monkeypatch):
+@pytest.fixture(scope="module")
+def within(data):
     """Rows that were all explored do not begin anew."""
     rules, through = [], FairMixture._through
 
@@ -145,9 +146,15 @@ def test_soft_and_hard_clusters_are_fair(data, plain, monkeypatch):
             rules.append(len(own))
         return through(self, problem, parameters, own, *others, **settings)
 
-    monkeypatch.setattr(FairMixture, "_through", counted)
-    est = fit(data, max_gap=0.05)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FairMixture, "_through", counted)
+        est = fit(data, max_gap=0.05)
     assert set(rules) == {1}
+    return est
+
+
+def test_soft_and_hard_clusters_are_fair(data, plain, within):
+    est = within
     assert plain.gap_ > 0.05
     assert max(est.gap_, est.hard_gap_) <= 0.05
     assert est.gap_ <= 1.2 * est.gap_margin * 0.05  # the rest is room for labels, which cannot be so fair
@@ -184,9 +191,9 @@ def answers():
 def test_a_weight_leads_to_no_worse_than_max_gap_does():
     """By the objective of the weight: from cold starts, answers ended at 5.70 where the solution of max_gap has 5.24."""
     (X, group), weight = answers(), 10.0
-    within = [fit((X, group), max_gap=max_gap) for max_gap in (0.01, 0.05)]
+    bounded = [fit((X, group), max_gap=max_gap) for max_gap in (0.01, 0.05)]
     weighted = fit((X, group), fairness_weight=weight)
-    loss, *others = (weight * est.gap_ - est.score(X) for est in (weighted, *within))
+    loss, *others = (weight * est.gap_ - est.score(X) for est in (weighted, *bounded))
     assert loss <= min(others) + 1e-4
     assert weighted.fairness_weight_ == weight
 
@@ -257,12 +264,12 @@ def test_unseen_levels_say_what_to_do(data):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_mini_batches_sub_samples_and_gradients_come_near_and_no_cluster_is_lost(data):
-    whole, gradient = fit(data, max_gap=0.05), {"solver": "gradient"}
+def test_mini_batches_sub_samples_and_gradients_come_near_and_no_cluster_is_lost(data, within):
+    gradient = {"solver": "gradient"}
     for settings in ({"batch_size": 200}, {"subsample": 0.5}, gradient, {"batch_size": 200, **gradient}):
         part = fit(data, max_gap=0.05, **settings)
         assert part.labels_.shape == (600,)
-        assert part.score(data[0]) > whole.score(data[0]) - 0.1
+        assert part.score(data[0]) > within.score(data[0]) - 0.1
         assert part.gap_ < 0.1
         assert np.bincount(part.labels_, minlength=3).min() > part.min_share / 3 / 2 * 600
 
@@ -323,7 +330,7 @@ def test_other_starts_are_explored_where_clusters_are_not_fair(data, monkeypatch
     monkeypatch.setattr(fair_mixture, "EXPLORE_ROWS", 100)  # so that others are other rows
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        fit(data, 2, max_gap=0.05)
+        fit(data, max_gap=0.05)
     first, times = fair_mixture.WEIGHT, min(unfair + 1, len(fair_mixture.SPREAD_OUT))
     assert len(set(seeds)) == len({row for _, row in seeds}) == len(seeds) == times
     stricter = [first * 2**n for n in range(1, 1 + fair_mixture.STRICTER)] if unfair > 2 else []
@@ -341,21 +348,20 @@ def test_ctrl_c_ends_the_fit_whatever_was_still_to_come(data, monkeypatch, block
     def interrupted(step, problem, progress, tol, patience, most, length):
         if most == wanted:
             runs.append(len(problem.rows))
-        if most == wanted - optimize.CHUNK:
+        if most == wanted - length:
             raise KeyboardInterrupt
         return minimize_chunk(step, problem, progress, tol, patience, most, length)
 
-    monkeypatch.setattr(optimize, "CHUNK", 5)
     monkeypatch.setattr(optimize, "_chunk", interrupted)
     monkeypatch.setattr(FairMixture, "_is_fair", lambda *_: (False, False))
     monkeypatch.setattr(row_split, "ONE_BLOCK", 10 if blocked else 2**17)
     with (
-        pytest.warns(RuntimeWarning, match="Interrupted after 5 iterations"),
-        pytest.warns(ConvergenceWarning, match="interrupted after 5 iterations|Remedy: raise n_init"),
+        pytest.warns(RuntimeWarning, match="Interrupted after 25 iterations"),
+        pytest.warns(ConvergenceWarning, match="interrupted after 25 iterations|Remedy: raise n_init"),
     ):
         est = fit(data, tol=0.0)
     assert len(runs) == 1
-    assert (est.n_iter_, est.converged_, len(est.labels_)) == (5, False, 600)
+    assert (est.n_iter_, est.converged_, len(est.labels_)) == (optimize.CHUNK, False, 600)
 
 
 def test_a_warning_names_what_was_missed_alone():
