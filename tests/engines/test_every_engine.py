@@ -121,9 +121,10 @@ def test_other_settings_are_refused_by_name(engine, match):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_scalars_of_numpy_are_numbers():
-    few = {"n_init": np.int8(2), "max_iter": np.int16(30), "tol": np.float16(1e-3), "random_state": 0}
+    """Of the shapes of the engine in ENGINES, whose programs are compiled."""
+    few = {"n_init": np.int8(3), "max_iter": np.int16(30), "tol": np.float16(1e-3), "random_state": 0}
     engine = bf.VariationalFairClustering(np.int8(2), fairness_weight=np.float16(0.5), **few)
-    assert len(engine.fit(SIXTY[0], sensitive_features=SIXTY[1]).labels_) == 60
+    assert len(engine.fit(table(), sensitive_features=GROUP).labels_) == 60
 
 
 def test_a_path_over_categories_is_refused_with_the_column_named():
@@ -156,7 +157,7 @@ def test_float32_is_read_as_it_is_and_tells_what_its_float64_tells(engine):
 
 
 VARIANTS = [
-    bf.VariationalFairClustering(2, max_fairness_error=0.5, random_state=0),
+    bf.VariationalFairClustering(2, max_fairness_error=0.5, n_init=3, random_state=0),
     bf.VariationalFairClustering(2, objective="ncut", random_state=0),
     bf.TiltedKMeans(2, solver="sgd", batch_size=20, max_iter=30, n_init=2, random_state=0),
 ]
