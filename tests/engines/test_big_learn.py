@@ -12,8 +12,8 @@ from sklearn.mixture import GaussianMixture
 from bayesfair import BigLearnMixture
 from bayesfair._compilations import compilations
 from bayesfair._rows import each
-from bayesfair.engines import gaussians
-from bayesfair.engines.big_learn import Matching, SeenRows, draw_matching, em_steps
+from bayesfair.engines import big_learn, gaussians
+from bayesfair.engines.big_learn import Matching, SeenRows, draw_matching
 from bayesfair.engines.gaussians import Gaussians
 
 D, K, N = 4, 3, 300
@@ -39,6 +39,16 @@ def parameters():
 def problem_of(X, seen=None, prior=0.0, floor=1e-6):
     numbers = np.float32(prior), np.float32(floor), np.float32([1.0, 0.0, 0.0])
     return SeenRows(gaussians.in_blocks(X if seen is None else np.where(seen, X, np.nan), np.zeros(D))[0], *numbers)
+
+
+@jax.jit
+def steps_of(problem, parameters, matching, n_steps):
+    return big_learn.em_steps(problem, parameters, matching, n_steps)
+
+
+def em_steps(problem, parameters, matching, n_steps=1):
+    """One program for all numbers, matchings and numbers of steps."""
+    return steps_of(problem, parameters, matching, n_steps)
 
 
 def log_joint(parameters, X, seen):
