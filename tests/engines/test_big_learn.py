@@ -165,7 +165,8 @@ def test_missing_values_take_part_as_in_the_slow_loop(X, parameters, kind, block
         np.testing.assert_allclose(part, oracle, rtol=5e-3, atol=3e-3)
 
 
-def test_a_marginal_step_with_missing_values_is_that_of_the_table_of_its_columns(X, parameters):
+def test_a_marginal_step_with_missing_values_is_that_of_the_table_of_its_columns(X, parameters, monkeypatch):
+    monkeypatch.setattr(gaussians, "BLOCK", 64)  # whose program is compiled
     subset, seen = np.array([0, 2, 3]), holes("random", X.shape)
     matching = Matching(EYE, np.isin(np.arange(D), subset))
     ours = em_steps(problem_of(X, seen), parameters, matching)
