@@ -47,8 +47,11 @@ class Draws(NamedTuple):
 
 
 def concatenate(parts: list) -> Draws:
-    """Join the `Draws` of consecutive chunks."""
-    scalars = {name: np.concatenate([part.scalars[name] for part in parts], axis=1) for name in parts[0].scalars}
+    """Join the `Draws` of consecutive chunks: NaN in a later one for a figure that its version does not report."""
+    scalars = {}
+    for name, first in parts[0].scalars.items():
+        several = [part.scalars.get(name, np.full(part.labels.shape[:2], np.nan, first.dtype)) for part in parts]
+        scalars[name] = np.concatenate(several, axis=1)
     labels, fairlets = np.concatenate([part.labels for part in parts], axis=1), parts[0].fairlets
     if fairlets is not None:
         numbers = None if fairlets.number is None else np.concatenate([part.fairlets.number for part in parts])

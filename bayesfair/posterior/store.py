@@ -68,7 +68,8 @@ class StoredRun:
             if draws.fairlets is not None:
                 values[FAIRLETS] = draws.fairlets.fairlet
                 values |= {} if draws.fairlets.number is None else {f"posterior/{KEPT}": draws.fairlets.number}
-            values |= {_place(nodes, name): one for name, one in draws.scalars.items()}
+            unknown = np.full(draws.labels.shape[:2], np.nan, np.float32)
+            values |= {place: draws.scalars.get(name, unknown) for name, place in _scalars(nodes).items()}
             for name, one in values.items():
                 nodes[name]["shape"] = _extend(root[name], one)
             for name, one in state.items():
@@ -224,9 +225,10 @@ def _unfinished(attributes, sweep, wanted):
     return {**known, "settings": json.dumps(settings), "unfinished": done}
 
 
-def _place(nodes, name):
-    """The group of the scalar `name`."""
-    return next(place for group in ("posterior", "sample_stats") if (place := f"{group}/{name}") in nodes)
+def _scalars(nodes) -> dict[str, str]:
+    """{name: place} of the scalars of every draw, also of those that only an earlier version of the sampler reported."""
+    places = [place for place, node in nodes.items() if node.get("dimension_names") == ["chain", "draw"]]
+    return {place.split("/")[1]: place for place in places if place not in DERIVED}
 
 
 def _extend(array, values):

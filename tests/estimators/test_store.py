@@ -159,6 +159,25 @@ def test_a_run_that_is_not_finished_is_a_tree_like_any_other(data, whole, tmp_pa
     same_tree(read_tree(tmp_path / "copy.nc"), whole)
 
 
+def test_a_figure_of_an_earlier_version_of_the_sampler_is_unknown_in_new_draws(data, tmp_path, monkeypatch):
+    kept = gibbs_run._kept
+
+    def without(labels, scalars, statistics):
+        return kept(
+            labels,
+            *({name: one for name, one in part.items() if name != "swap_rate"} for part in (scalars, statistics)),
+        )
+
+    stored, plain = fit(data, tmp_path / "run.zarr"), fit(data)
+    monkeypatch.setattr(gibbs_run, "_kept", without)
+    stored, plain = stored.resume(3).posterior_, plain.resume(3).posterior_
+    same_tree(stored, plain)
+    rate = plain["sample_stats"]["swap_rate"].values
+    assert np.isfinite(rate[:, :-3]).all()
+    assert np.isnan(rate[:, -3:]).all()
+    assert np.isfinite(plain["sample_stats"]["lp"]).all()
+
+
 def test_ctrl_c_keeps_the_draws_and_resume_makes_the_others(data, whole, tmp_path, monkeypatch):
     advance, calls = gibbs_run.advance, []
 

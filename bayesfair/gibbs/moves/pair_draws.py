@@ -23,11 +23,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from bayesfair._arrays import computed_once, power_of_two
-from bayesfair._draws import Statistic
 from bayesfair.fairness.balanced import is_exact
 from bayesfair.gibbs.capabilities import HasLabels
 from bayesfair.gibbs.labellings import Labelling
 from bayesfair.gibbs.loss import ClusterMeans, Units, cluster_means
+from bayesfair.gibbs.moves.collapsed import CollapsedReallocation, share_moved
 from bayesfair.gibbs.parts_of_rows import map_rows
 from bayesfair.gibbs.poisson_binomial import by_inverse, count_tree, drawn_trials, log_count_law, tilted_to
 
@@ -94,7 +94,7 @@ class PairDraws:
 
     times: int = 1
 
-    statistics = {"pair_rate": Statistic("figure")}  # noqa: RUF012
+    statistics = CollapsedReallocation.statistics
 
     def __call__(self, key, target: HasLabels, state: Labelling):
         shape = target.n_clusters, target.n_clusters
@@ -105,8 +105,7 @@ class PairDraws:
             return drawn(jax.random.fold_in(key, i), target, state._replace(label=label), matchings[i])
 
         label = jax.lax.fori_loop(0, self.times, once, state.label)
-        moved = (label != state.label).mean(dtype=target.x.dtype)
-        return state._replace(label=label), {"pair_rate": moved}
+        return state._replace(label=label), share_moved(target, state.label, label)
 
 
 def drawn(key, target: HasLabels, state: Labelling, pairs) -> Int[Array, " obs"]:

@@ -27,7 +27,7 @@ from bayesfair.gibbs.moves.balanced_in_turn import BundlesOfPeople, Counted, Exc
 from bayesfair.gibbs.moves.blocked import GivenCenters
 from bayesfair.gibbs.moves.inverse_dispersion import DrawInverseDispersion
 from bayesfair.gibbs.moves.mode_jumps import Modes
-from bayesfair.gibbs.moves.pair_draws import PairDraws
+from bayesfair.gibbs.moves.pair_draws import PairDraws, reads_who_moves
 from bayesfair.gibbs.parts_of_rows import sum_over_rows
 from bayesfair.gibbs.relocations import has_distinct_rows, relocated_centers
 from bayesfair.gibbs.target import STATIC, Settings, Table, Target, as_pytree, refuse_set, rows_of
@@ -158,14 +158,15 @@ class Labels(HasLabels, Target):
         update = () if self.prior is None else (DrawInverseDispersion(),)
         if self.n_clusters == 1:
             return update
-        singles = Singles(min(self.n_obs, IN_TURN))
+        singles, anywhere = Singles(min(self.n_obs, IN_TURN)), Excursions(EXCURSIONS)
         if self.loss.augmentation is None:
-            bundles = (BundlesOfPeople(),) * (self.bundles.shape[-1] > 1)
             swaps = SwapsOfPeople(min(self.n_obs // 2, IN_TURN))
-            return Counted((singles, swaps, *bundles, Excursions(EXCURSIONS))), *update
+            bundles = (BundlesOfPeople(),) * (self.bundles.shape[-1] > 1)
+            return Counted((singles, swaps, *bundles, anywhere)), *update
         n_matchings = int(np.clip(PAIRED // self.n_obs, 1, self.n_clusters - 1))
-        given_centers = GivenCenters((PairDraws(n_matchings),))
-        return given_centers, Counted((singles, Excursions(EXCURSIONS))), *update
+        # Beside draws of pairs that are never refused, single rows gain less than they cost. The last report stands.
+        in_turn = (singles, anywhere) if reads_who_moves(self) else (anywhere,)
+        return Counted(in_turn), GivenCenters((PairDraws(n_matchings),)), *update
 
     def path_moves(self):
         return () if self.loss.augmentation is None else (PairDraws(),)
