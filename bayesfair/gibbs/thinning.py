@@ -7,7 +7,7 @@ from bayesfair._draws import COMPARED
 from bayesfair.gibbs.sweep import statistics_of
 
 WORTH = 0.5  # independent draws per draw: 4 x 500 draws are worth 1,000, with R-hat below 1.01
-# Looks at a row and a centre between draws: about a minute on two cores with 4 x 1,000 draws.
+# Looks at a row and a centre between draws: one to two minutes on two cores with 4 x 1,000 draws.
 BUDGET = 3_000_000
 A_SWEEP = 100_000  # looks that take as long as a sweep of a very small table
 SHORTEST = 50  # least number of sweeps in the second half of the warm-up

@@ -164,7 +164,8 @@ class Labels(HasLabels, Target):
             bundles = (BundlesOfPeople(),) * (self.bundles.shape[-1] > 1)
             return Counted((singles, swaps, *bundles, anywhere)), *update
         n_matchings = int(np.clip(PAIRED // self.n_obs, 1, self.n_clusters - 1))
-        # Beside draws of pairs that are never refused, single rows gain less than they cost. The last report stands.
+        # Beside draws of pairs that are never refused, single rows gain less than they cost. If both report a
+        # reallocation_rate, the later one is kept: that of the pairs.
         in_turn = (singles, anywhere) if reads_who_moves(self) else (anywhere,)
         return Counted(in_turn), GivenCenters((PairDraws(n_matchings),)), *update
 
