@@ -27,7 +27,7 @@ from bayesfair.gibbs.moves.balanced_in_turn import BundlesOfPeople, Counted, Exc
 from bayesfair.gibbs.moves.blocked import GivenCenters
 from bayesfair.gibbs.moves.inverse_dispersion import DrawInverseDispersion
 from bayesfair.gibbs.moves.mode_jumps import Modes
-from bayesfair.gibbs.moves.pair_draws import PairDraws, reads_who_moves
+from bayesfair.gibbs.moves.pair_draws import PairDraws
 from bayesfair.gibbs.parts_of_rows import sum_over_rows
 from bayesfair.gibbs.relocations import has_distinct_rows, relocated_centers
 from bayesfair.gibbs.target import STATIC, Settings, Table, Target, as_pytree, refuse_set, rows_of
@@ -164,10 +164,8 @@ class Labels(HasLabels, Target):
             bundles = (BundlesOfPeople(),) * (self.bundles.shape[-1] > 1)
             return Counted((singles, swaps, *bundles, anywhere)), *update
         n_matchings = int(np.clip(PAIRED // self.n_obs, 1, self.n_clusters - 1))
-        # Beside draws of pairs that are never refused, single rows gain less than they cost. If both report a
-        # reallocation_rate, the later one is kept: that of the pairs.
-        in_turn = (singles, anywhere) if reads_who_moves(self) else (anywhere,)
-        return Counted(in_turn), GivenCenters((PairDraws(n_matchings),)), *update
+        # Both report a reallocation_rate; the later one is kept, that of the pairs.
+        return Counted((singles, anywhere)), GivenCenters((PairDraws(n_matchings),)), *update
 
     def path_moves(self):
         return () if self.loss.augmentation is None else (PairDraws(),)
