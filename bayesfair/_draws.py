@@ -45,13 +45,14 @@ class Draws(NamedTuple):
     statistics: dict[str, Statistic]
     fairlets: FairletDraws | None = None
 
+    def scalar(self, name) -> Float[np.ndarray, "chains draws"]:
+        """A scalar of every draw; NaN if only an earlier version of the sampler reported it."""
+        return self.scalars[name] if name in self.scalars else np.full(self.labels.shape[:2], np.nan, np.float32)
+
 
 def concatenate(parts: list) -> Draws:
-    """Join the `Draws` of consecutive chunks: NaN in a later one for a figure that its version does not report."""
-    scalars = {}
-    for name, first in parts[0].scalars.items():
-        several = [part.scalars.get(name, np.full(part.labels.shape[:2], np.nan, first.dtype)) for part in parts]
-        scalars[name] = np.concatenate(several, axis=1)
+    """Join the `Draws` of consecutive chunks, with the scalars of the first."""
+    scalars = {name: np.concatenate([part.scalar(name) for part in parts], axis=1) for name in parts[0].scalars}
     labels, fairlets = np.concatenate([part.labels for part in parts], axis=1), parts[0].fairlets
     if fairlets is not None:
         numbers = None if fairlets.number is None else np.concatenate([part.fairlets.number for part in parts])

@@ -68,8 +68,7 @@ class StoredRun:
             if draws.fairlets is not None:
                 values[FAIRLETS] = draws.fairlets.fairlet
                 values |= {} if draws.fairlets.number is None else {f"posterior/{KEPT}": draws.fairlets.number}
-            unknown = np.full(draws.labels.shape[:2], np.nan, np.float32)
-            values |= {place: draws.scalars.get(name, unknown) for name, place in _scalars(nodes).items()}
+            values |= {place: draws.scalar(name) for name, place in _scalars(nodes).items()}
             for name, one in values.items():
                 nodes[name]["shape"] = _extend(root[name], one)
             for name, one in state.items():
