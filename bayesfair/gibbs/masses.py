@@ -21,6 +21,9 @@ from bayesfair.gibbs.threads import compile_once, in_threads, of_every_chain
 
 NEGLIGIBLE = -10.0  # log of a mass below which a mode gets no chain
 LIGHT = -5.0  # likewise if only bounds are known: a chain there would stay
+DEARER = (
+    10.0  # nats by which a mode's loss is so much higher than the best one's that, if rarely found, it is set aside
+)
 MARGIN = 2.0  # possible error of a mean-field estimate, in nats per coordinate of the centres
 GAP_POWER = 0.85  # the gap between the bounds shrinks with this power of a path's length
 FIRST_LENGTH = 17
@@ -40,6 +43,7 @@ class Masses(NamedTuple):
 
     best: int
     left: set[int]  # modes that their own chains left for another one: they are none
+    aside: set[int]  # modes that get neither jumps nor chains: `set_aside`
     ratio: list[LogRatio]
     pools: list  # states of chains in each mode, stacked
     length: int  # of the longest paths on which works overlapped, or else of the longest tried
@@ -55,6 +59,18 @@ def middle(ratio: LogRatio) -> float:
 def is_alive(ratio: LogRatio) -> bool:
     """Does the mode get chains? A mode without any estimate or bound does."""
     return ratio == UNKNOWN or bool(middle(ratio) >= (NEGLIGIBLE if ratio.known else LIGHT))
+
+
+def set_aside(modes: list[Mode], best, ratio) -> set[int]:
+    """Modes that count for nothing though bounds of their masses are wide.
+
+    Most starts ended in the best mode, it is also the heaviest by mean field, and the losses of these are far higher.
+    """
+    bounded = [j for j, one in enumerate(ratio) if not one.known and np.isfinite(middle(one))]
+    if not bounded or 2 * modes[best].starts <= sum(mode.starts for mode in modes):
+        return set()
+    loss = [mode.best.loss.mean() for mode in modes]
+    return {j for j in bounded if modes[best].dispersion * (loss[j] - loss[best]) > DEARER}
 
 
 def cannot_cross(ratios, target) -> bool:
@@ -85,8 +101,9 @@ def weigh(modes: list[Mode], chains: Chains, n_sweeps, longest=None, progress_ba
     most = n_sweeps * budget // 2 if longest is None else None  # a chain makes half of the steps in each direction
     with progress(most, "masses", progress_bar, at_most=True) as bar:
         while len(told) < REFERENCES:
-            ratio, length, spent = _against(best, pools, ratio, gone, left, longest or LONGEST, bar)
-            left -= spent
+            aside = set_aside(modes, best, ratio) if longest is None else set()
+            ratio, none, length, spent = _against(best, pools, ratio, gone | aside, left, longest or LONGEST, bar)
+            gone, left = gone | none, left - spent
             if best in gone:
                 best, ratio = without_jumps(about, chains.target, gone)
                 continue
@@ -96,7 +113,7 @@ def weigh(modes: list[Mode], chains: Chains, n_sweeps, longest=None, progress_ba
                 break
             best, ratio = heaviest, _over(ratio, heaviest)
         bar.total = bar.n
-    return Masses(best, gone, ratio, [pool.run.states for pool in pools], max(told))
+    return Masses(best, gone, aside, ratio, [pool.run.states for pool in pools], max(told))
 
 
 def estimates(modes: list[Mode], target) -> mean_field.Estimates:
@@ -125,13 +142,14 @@ def _over(ratio, best):
     return over
 
 
-def _against(best, pools, ratio, gone, budget, longest, bar):
-    """(log masses over that of `best`, length of the longest useful paths, steps); adds modes that are none to `gone`.
+def _against(best, pools, ratio, out, budget, longest, bar):
+    """(log masses over that of `best`, modes that are none, length of the longest useful paths, steps).
 
-    It ends when `best` turns out to be none: its chains left it, and those of another mode stayed.
+    Modes that are `out` are not weighed. It ends when `best` turns out to be none: its chains left it, and those of another
+    mode stayed.
     """
-    found, spent, told = list(ratio), 0, 0
-    unsettled = [j for j, one in enumerate(found) if j != best and j not in gone and not _is_settled(one)]
+    found, gone, spent, told = list(ratio), set(), 0, 0
+    unsettled = [j for j, one in enumerate(found) if j not in out | {best} and not _is_settled(one)]
     one_step = pools[best].target.clusters_are_independent
     # Paths have odd lengths.
     tried = length = first = 1 if one_step else min(FIRST_LENGTH, longest - (longest + 1) % 2)
@@ -145,8 +163,7 @@ def _against(best, pools, ratio, gone, budget, longest, bar):
             spent += 2 * n_chains * steps
             bar.update(steps)
             if stayed_there and not stayed:  # works from the reference tell nothing
-                gone.add(best)
-                return found, length, spent
+                return found, gone | {best}, length, spent
             if not stayed_there:
                 gone.add(j)
             affordable = min(longest, (budget - spent) / (4 * n_chains))
@@ -154,9 +171,9 @@ def _against(best, pools, ratio, gone, budget, longest, bar):
                 told = length if found[j].known else told
                 unsettled.remove(j)
         if one_step:
-            return found, 1, spent
+            return found, gone, 1, spent
         tried, length = length, max(2 * length - 1, 3)
-    return found, told or tried, spent
+    return found, gone, told or tried, spent
 
 
 def _in_vain(known: LogRatio, measured: LogRatio, length, affordable) -> bool:

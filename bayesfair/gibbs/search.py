@@ -115,7 +115,7 @@ def _order(modes: list[Mode], masses: Masses | None):
     weight = [middle(one) for one in masses.ratio]
     weight[masses.best] = np.inf
     order = sorted(set(range(len(modes))) - masses.left, key=lambda j: -weight[j])
-    return order, [j for j in order if is_alive(masses.ratio[j])]
+    return order, [j for j in order if j not in masses.aside and is_alive(masses.ratio[j])]
 
 
 def _states(modes, masses, homes):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from exact_modes import far, jumps_measured_by, sides
 
-from bayesfair.gibbs import masses, mean_field
+from bayesfair.gibbs import masses, mean_field, search
 from bayesfair.gibbs.bennett import ITSELF, UNKNOWN, LogRatio
 from bayesfair.gibbs.modes import Mode
 from bayesfair.gibbs.run import Chains
@@ -50,18 +50,52 @@ def test_a_mode_far_below_is_not_weighed_and_its_bound_has_a_margin(monkeypatch)
     target, weighed = far("labels").target, []
 
     def measured(here, there, length):
-        weighed.append((here.mode, there.mode))
+        weighed.append((here.mode.name, there.mode.name))
         return LogRatio(1.0, 0.1, 0.8, 1.2), [True, True], length
 
     jumps_measured_by(measured, monkeypatch)
     estimates = lambda modes, target: mean_field.Estimates(np.array([-5.0, 0.0, -200.0, -15.0]), np.ones(4))  # noqa: E731
     monkeypatch.setattr(mean_field, "log_masses", estimates)
-    found = masses.weigh(["first", "heaviest", "far", "not far enough"], Chains(target, None, 0, 4), 100)
+    modes = [SimpleNamespace(name=name, starts=8) for name in ("first", "heaviest", "far", "not far enough")]
+    found = masses.weigh(modes, Chains(target, None, 0, 4), 100)
     assert weighed[0][0] == "heaviest"
     assert "far" not in {one for pair in weighed for one in pair}
     assert "not far enough" in {there for _, there in weighed}
     assert found.ratio[2].lower < -200.0 < found.ratio[2].upper < masses.NEGLIGIBLE
     assert not masses.is_alive(found.ratio[2])
+
+
+@pytest.mark.parametrize(
+    ("starts", "losses", "value", "longest", "weighed"),
+    [
+        ((27, 3, 2), (500.0, 521.0, 519.0), (0.0, -3.0, -4.0), None, {2}),  # lambda is 0.5
+        ((27, 3, 2), (500.0, 521.0, 519.0), (0.0, -3.0, -4.0), 17, {1, 2}),  # asked for, whatever it costs
+        ((16, 14, 2), (500.0, 521.0, 521.0), (0.0, -3.0, -4.0), None, {1, 2}),  # as many starts ended elsewhere
+        ((27, 3, 2), (500.0, 521.0, 521.0), (0.0, 1.0, -3.0), None, {0, 2}),  # the second may hold more: entropy counts
+        ((27, 3, 2), (500.0, 521.0, 521.0), (0.0, np.nan, 0.0), None, {1, 2}),  # nothing is known of entropies
+    ],
+)
+def test_modes_that_few_starts_found_and_whose_losses_are_far_higher_get_neither_jumps_nor_chains(
+    starts, losses, value, longest, weighed, monkeypatch
+):
+    """Of 1,971 people with mixed columns a chain left such a mode only after the warm-up: R-hat was 1.35."""
+    target, seen = far("labels").target, set()
+
+    def measured(here, there, length):
+        seen.add(there.mode.number)
+        return LogRatio(np.nan, np.nan, -400.0, 400.0), [True, True], length
+
+    jumps_measured_by(measured, monkeypatch)
+    estimates = mean_field.Estimates(np.array(value), np.ones(3))
+    monkeypatch.setattr(mean_field, "log_masses", lambda modes, target: estimates)
+    modes = [
+        SimpleNamespace(number=number, starts=own, dispersion=0.5, best=SimpleNamespace(loss=np.array([loss, loss])))
+        for number, (own, loss) in enumerate(zip(starts, losses))
+    ]
+    found = masses.weigh(modes, Chains(target, None, 0, 4), 100, longest)
+    assert seen - {found.best} == weighed
+    _, alive = search._order(modes, found)
+    assert sorted(alive) == sorted({found.best} | weighed)
 
 
 def test_an_estimate_that_is_no_number_bounds_nothing(monkeypatch):
@@ -102,6 +136,6 @@ def test_jumps_that_will_tell_less_than_the_estimate_are_not_made(width, gap, le
     jumps_measured_by(measured, monkeypatch)
     monkeypatch.setattr(masses, "estimates", lambda *_: None)
     monkeypatch.setattr(masses, "without_jumps", lambda *_: (0, [ITSELF, bounds(width)]))
-    found = masses.weigh(["one", "other"], Chains(target, None, 0, 4), 472 // masses.BUDGET)
+    found = masses.weigh(2 * [SimpleNamespace(starts=16)], Chains(target, None, 0, 4), 472 // masses.BUDGET)
     assert walked == lengths
     assert found.ratio[1].upper == min(width, gap * 17 / lengths[-1]) / 2
