@@ -117,7 +117,7 @@ class GibbsFairClustering(PosteriorEstimator):
     num_draws : int, at least 1, default 1000
         Draws of each chain.
     thinning : int, at least 1, or "auto", default "auto"
-        Sweeps from draw to draw. "auto" takes as many as make a draw worth 0.4 independent ones, by the slowest
+        Sweeps from draw to draw. "auto" takes as many as make a draw worth half of an independent one, by the slowest
         scalar of the warm-up, within a budget of sweeps.
     num_starts : int, at least 0, default 32
         Short runs from different starts that look for modes before the warm-up. 0 leaves the search out.

@@ -6,9 +6,9 @@ from jaxtyping import Int, Real
 from bayesfair._draws import COMPARED
 from bayesfair.gibbs.sweep import statistics_of
 
-WORTH = 0.4  # independent draws per draw: 4 x 500 draws are worth 800, with R-hat below 1.01
-# Looks at a row and a centre between draws: one to two minutes on two cores with 4 x 1,000 draws.
-BUDGET = 3_000_000
+WORTH = 0.5  # independent draws per draw: 4 x 500 draws are worth 1,000, with R-hat below 1.01
+# Looks at a row and a centre between draws: two to four minutes on two cores with 4 x 1,000 draws.
+BUDGET = 4_000_000
 A_SWEEP = 100_000  # looks that take as long as a sweep of a very small table
 SHORTEST = 50  # least number of sweeps in the second half of the warm-up
 SIZE = "cluster_size_"
@@ -16,7 +16,7 @@ TRIPS = "round_trips"  # states of the chain so far that travelled from the hott
 
 
 def suitable_thinning(scalars, moves, target) -> int:
-    """Sweeps per draw that make each worth about 0.4 independent ones, within BUDGET; 1 after a short warm-up.
+    """Sweeps per draw that make each worth about half an independent one, within BUDGET; 1 after a short warm-up.
 
     The slowest of the sizes of clusters and of the `scalars` (reports of `warm_up`) that are declared as parameters or
     quantities decides, and with replicas the time of a round trip.

@@ -35,7 +35,7 @@ def free_port(least=0):
 def start(code, n_processes, folder, **environment):
     """`code` in so many processes, their output in `folder`/process-<rank>.txt, what they save in <rank>.npz there.
 
-    Given the `XLA_FLAGS` of this process, the first of them finds on disk what this one has compiled.
+    The first of them finds on disk what this one has compiled.
     """
     folder.mkdir(exist_ok=True)
     address = f"127.0.0.1:{free_port()}"
@@ -45,8 +45,7 @@ def start(code, n_processes, folder, **environment):
         with open(folder / f"process-{rank}.txt", "w") as output:
             command = [sys.executable, "-c", BEGINNING + code, *arguments]
             alike = {"JAX_DISABLE_MOST_OPTIMIZATIONS": str(int(jax.config.read("jax_disable_most_optimizations")))}
-            one_core = {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false", "OMP_NUM_THREADS": "1"}
-            settings = {**os.environ, **alike, **one_core, **environment}
+            settings = {**os.environ, **alike, "OMP_NUM_THREADS": "1", **environment}
             started.append(subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=settings))
     return started
 

@@ -63,7 +63,7 @@ def test_every_target_is_bit_for_bit_that_of_one_process(tmp_path):
     begin = DATA + "mesh = bf.distributed.mesh(chains=n_processes)"
     alone = in_this_process(RUNS, mesh=None)  # first: one of the two then finds its programs on disk
     code = begin + RUNS + STORED + DIFFERENT + "np.savez(out, **made)"
-    processes = found(code, 2, tmp_path, XLA_FLAGS=os.environ["XLA_FLAGS"])
+    processes = found(code, 2, tmp_path)
     for process in processes:
         assert set(process) == set(alone["made"])
         for name, values in alone["made"].items():
