@@ -21,9 +21,7 @@ from bayesfair.gibbs.threads import compile_once, in_threads, of_every_chain
 
 NEGLIGIBLE = -10.0  # log of a mass below which a mode gets no chain
 LIGHT = -5.0  # likewise if only bounds are known: a chain there would stay
-DEARER = (
-    10.0  # nats by which a mode's loss is so much higher than the best one's that, if rarely found, it is set aside
-)
+DEARER = 10.0  # nats by which the loss of a mode that few starts found is higher than the best one's if it is set aside
 MARGIN = 2.0  # possible error of a mean-field estimate, in nats per coordinate of the centres
 GAP_POWER = 0.85  # the gap between the bounds shrinks with this power of a path's length
 FIRST_LENGTH = 17
@@ -62,7 +60,7 @@ def is_alive(ratio: LogRatio) -> bool:
 
 
 def set_aside(modes: list[Mode], best, ratio) -> set[int]:
-    """Modes that count for nothing though bounds of their masses are wide.
+    """Modes that get neither jumps nor chains, though nothing but wide bounds of their masses is known.
 
     Most starts ended in the best mode, it is also the heaviest by mean field, and the losses of these are far higher.
     """
