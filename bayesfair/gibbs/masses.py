@@ -60,9 +60,9 @@ def is_alive(ratio: LogRatio) -> bool:
 
 
 def set_aside(modes: list[Mode], best, ratio) -> set[int]:
-    """Modes that get neither jumps nor chains, though nothing but wide bounds of their masses is known.
+    """Modes that get neither jumps nor chains, although only bounds of their masses are known.
 
-    Most starts ended in the best mode, it is also the heaviest by mean field, and the losses of these are far higher.
+    Their losses are far higher than that of the best mode, where most starts ended.
     """
     bounded = [j for j, one in enumerate(ratio) if not one.known and np.isfinite(middle(one))]
     if not bounded or 2 * modes[best].starts <= sum(mode.starts for mode in modes):

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 
-import jax
 import numpy as np
 
 LIMIT = 3600  # seconds: the last guard against processes that wait for each other for ever
@@ -32,7 +31,7 @@ def free_port(least=0):
                 return listener.getsockname()[1]
 
 
-def start(code, n_processes, folder, **environment):
+def start(code, n_processes, folder):
     """`code` in so many processes, their output in `folder`/process-<rank>.txt, what they save in <rank>.npz there.
 
     The first of them finds on disk what this one has compiled.
@@ -44,9 +43,8 @@ def start(code, n_processes, folder, **environment):
         arguments = [str(rank), str(n_processes), address, str(folder / f"{rank}.npz")]
         with open(folder / f"process-{rank}.txt", "w") as output:
             command = [sys.executable, "-c", BEGINNING + code, *arguments]
-            alike = {"JAX_DISABLE_MOST_OPTIMIZATIONS": str(int(jax.config.read("jax_disable_most_optimizations")))}
-            settings = {**os.environ, **alike, "OMP_NUM_THREADS": "1", **environment}
-            started.append(subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=settings))
+            one_core = {**os.environ, "OMP_NUM_THREADS": "1"}
+            started.append(subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=one_core))
     return started
 
 
@@ -74,8 +72,8 @@ def said(folder, rank):
     return (folder / f"process-{rank}.txt").read_text()
 
 
-def found(code, n_processes, folder, **environment):
+def found(code, n_processes, folder):
     """What every one of the processes saved, by name."""
-    statuses = ends(start(code, n_processes, folder, **environment))
+    statuses = ends(start(code, n_processes, folder))
     assert statuses == [0] * n_processes, "\n".join(said(folder, rank)[-3000:] for rank in range(n_processes))
     return [dict(np.load(folder / f"{rank}.npz", allow_pickle=False)) for rank in range(n_processes)]
