@@ -366,7 +366,8 @@ class GibbsFairClustering(PosteriorEstimator):
         problem, run, found = start_in_modes(problem, *length, *crossing, self._shows_progress)
         problem = problem._replace(table=problem.table._replace(X=None))  # needed for starts only
         give_back_freed()
-        run, reports = warm_up(run, problem.target, self.num_warmup, self._shows_progress)
+        # Before the warm-up: without its fairlets a sweep is another compiled program.
+        run, reports = warm_up(self._to_keep(run), problem.target, self.num_warmup, self._shows_progress)
         self.thinning_ = self.thinning
         if self.thinning == "auto":
             self.thinning_ = suitable_thinning(reports, run.moves, problem.target)
@@ -393,7 +394,7 @@ class GibbsFairClustering(PosteriorEstimator):
         self._check_alike(known, groups, weight, num_draws=num_draws)
         arrays = arrays_of(tree[STATE])
         problem, run = continued(self._problem(known, groups, weight, arrays), arrays, self._run)
-        return self._sample(problem, run, num_draws, (known, groups, weight, modes), tree)
+        return self._sample(problem, self._to_keep(run, done), num_draws, (known, groups, weight, modes), tree)
 
     @property
     def _shows_progress(self):
@@ -574,13 +575,16 @@ class GibbsFairClustering(PosteriorEstimator):
         number = self._kept_of if self.keep_fairlets is True else min(int(self.keep_fairlets), self._kept_of)
         return KeepFairlets(number, self._kept_of, done)
 
+    def _to_keep(self, run, done=0):
+        """The run, which from here on keeps fairlets if wanted; `done` draws are made."""
+        return run if plain(self.keep_fairlets) is False else run._replace(fairlets=self._keeping(done))
+
     def _sample(self, problem, run, num_draws, table, earlier=None):
         """Draw `num_draws` more after those of the tree `earlier`, if any, and adopt the posterior of all of them.
 
         `table`: X, groups, weights, and the modes that were found.
         """
         done = 0 if earlier is None else earlier["posterior"].sizes["draw"]
-        run = run._replace(fairlets=self._keeping(done) if plain(self.keep_fairlets) is not False else None)
         settings = self._settings(
             sweep=run.sweep,
             thinning=self.thinning_,
