@@ -61,9 +61,15 @@ _ = ax.legend(loc="center", bbox_to_anchor=(0.65, 0.8))
 # %%
 settings = {"n_components": 3, "fairness_weight": 0.05}
 draws = 20 if FAST else 500
-mcmc = MCMC(NUTS(bf.models.fair_gaussian_mixture), num_warmup=draws, num_samples=draws, progress_bar=False)
-mcmc.run(jax.random.key(0), X, group, **settings)
-sites = mcmc.get_samples()
+
+
+def sample(key):
+    mcmc = MCMC(NUTS(bf.models.fair_gaussian_mixture), num_warmup=draws, num_samples=draws, progress_bar=False)
+    mcmc.run(key, X, group, **settings)
+    return mcmc.get_samples()
+
+
+sites = jax.jit(sample)(jax.random.key(0))  # without `jit` NumPyro's set-up is compiled operation by operation
 print({name: value.shape for name, value in sites.items()})
 print(f"gap {sites['gap'].mean():.3f}, standard deviation {sites['gap'].std():.3f}")
 

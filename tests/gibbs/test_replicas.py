@@ -68,7 +68,7 @@ def corners(n_obs=32):
     return corner + 0.6 * rng.normal(size=(n_obs, 2)), rng.integers(2, size=n_obs)
 
 
-SMALL = {"num_warmup": 300, "num_draws": 300, "random_state": 0, "progress_bar": False}
+SMALL = {"num_warmup": 256, "num_draws": 150, "random_state": 0, "progress_bar": False}
 
 
 @pytest.mark.slow
