@@ -80,10 +80,8 @@ def minimize(step, problem, state, *, max_iter, tol, patience=1, progress_bar=Fa
     more to gain. `step` is hashable and returns (state, its loss), or (state, loss, more): was there more to gain than it
     took? JAX arrays in `state` are gone afterwards, as their memory is what the iterations write to.
     """
-    n_runs = jax.tree.leaves(state)[0].shape[0]
-    fresh = np.zeros(n_runs, np.int32)
-    # With its dtype, as in every later chunk: a weak type would compile another program.
-    now = _Progress(state, jnp.full(n_runs, jnp.inf, float), fresh, fresh, fresh, fresh)
+    now = _begun(state)
+    n_runs = now.loss.shape[0]
     problem = jax.tree.map(lambda part: part if isinstance(part, jax.Array) else jax.device_put(part), problem)
     traces = [np.empty((n_runs, 0))]
     done, unfinished = 0, Outcome.RUNNING
@@ -111,6 +109,14 @@ def minimize(step, problem, state, *, max_iter, tol, patience=1, progress_bar=Fa
 
 def _is_gone(tree):
     return any(isinstance(part, jax.Array) and part.is_deleted() for part in jax.tree.leaves(tree))
+
+
+@partial(jax.jit, donate_argnames="state")
+def _begun(state):
+    """Where runs begin. As made by a program, and with its dtype, as in every later chunk: else chunks are compiled twice."""
+    n_runs = jax.tree.leaves(state)[0].shape[0]
+    none = jnp.zeros((4, n_runs), jnp.int32)
+    return _Progress(state, jnp.full(n_runs, jnp.inf, float), *none)
 
 
 @partial(jax.jit, static_argnames=("step", "length"), donate_argnames="progress")

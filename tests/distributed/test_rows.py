@@ -1,13 +1,10 @@
 """Engines whose rows are in several processes: what one process finds, but for rounding."""
 
-import warnings
-
 import numpy as np
 import pytest
 from distributed.loopback import ends, found, said, start, wait_until
 
 import bayesfair as bf
-from bayesfair.engines import fmc, row_split, tilted_kmeans, variational
 
 DATA = """
 data = bf.datasets.make_vfc_synthetic(unequal=True)
@@ -22,6 +19,7 @@ made["tilted labels"] = bf.distributed.gather(est.labels_, rows)
 """
 FITS = """
 import jax
+from bayesfair._compilations import compilations
 from bayesfair.engines import base, fair_mixture, fmc, row_split, tilted_kmeans, variational
 
 fmc.BLOCK = variational.BLOCK = tilted_kmeans.BLOCK = 64
@@ -41,7 +39,9 @@ base.minimize = minimize
 names = ("means_", "weights_", "covariances_", "objective_trace_", "gap_", "hard_gap_")
 made |= {f"mixture {name}": getattr(one, name) for name in names}
 made |= {"mixture labels": gather(one.labels_, rows), "explored": sum(explored)}
-est = bf.VariationalFairClustering(2, max_iter=60, random_state=0, mesh=mesh).fit(X, **given)
+with compilations() as compiled:
+    est = bf.VariationalFairClustering(2, max_iter=60, random_state=0, mesh=mesh).fit(X, **given)
+assert compiled.count("jit(_chunk)") <= 2  # where starts are explored, and of all rows, in however many chunks
 names = ("cluster_centers_", "cost_", "fairness_error_", "objective_trace_")
 made |= {f"kmeans {name}": getattr(est, name) for name in names}
 made |= {f"kmeans {name}": gather(getattr(est, name), rows) for name in ("labels_", "soft_assignment_")}
@@ -66,28 +66,14 @@ NEAR = dict.fromkeys(
 )
 
 
-def alone(code, monkeypatch):
-    """What one process with one device finds."""
-    space = {"bf": bf, "np": np, "mesh": None}
-    for module, name in CHANGED:
-        monkeypatch.setattr(module, name, getattr(module, name))  # so that it is put back
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        exec(DATA + code, space)
-    return space["made"]
-
-
-CHANGED = [(row_split, "ONE_BLOCK"), *((module, "BLOCK") for module in (fmc, variational, tilted_kmeans))]
-CHANGED += [(module, "EXPLORE_ROWS") for module in (variational, tilted_kmeans)]
-
-
 @pytest.mark.slow
 def test_engines_by_rows_are_those_of_one_process(tmp_path, monkeypatch):
     """A small table is one block on one device: each process fits it whole. Blocks of a large one are on two devices of each of
     two processes, which share the starts that a mixture explores; and what they tell arrives, in one parcel or in two."""
     monkeypatch.setenv("JAX_NUM_CPU_DEVICES", "2")
     code = SMALL.replace("made =", "made |=").replace("tilted ", "blocked ")
-    expected = alone(SMALL + FITS + code, monkeypatch)
+    # One process with as many devices, of which it uses one: the first of the two finds its programs on disk.
+    (expected,) = found(DATA + "mesh = None" + SMALL + FITS + code + "np.savez(out, **made)", 1, tmp_path / "alone")
     begin = "mesh = bf.distributed.mesh(rows=n_processes)" + SMALL + "mesh = bf.distributed.mesh(rows=2 * n_processes)"
     for process in found(DATA + begin + FITS + code + TOLD + "np.savez(out, **made)", 2, tmp_path):
         assert process.pop("told")
