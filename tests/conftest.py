@@ -39,10 +39,6 @@ COMPILED_QUICKLY = {  # folders and files of many programs that run for millisec
     "test_tilted_kmeans.py",
     "test_variational.py",
 }
-QUICK_TO_COMPILE = (
-    "--xla_cpu_parallel_codegen_split_count=1",  # small programs: whole, not in 32 parts
-    "--xla_backend_extra_options=xla_cpu_disable_loop_unrolling",  # a fifth of compiling where programs are optimised
-)
 MANY_MAPS = 10_000  # about a gigabyte; the largest modules add 9,000
 
 
@@ -73,7 +69,8 @@ def pytest_configure(config):
             if old.is_file() and time.time() - old.stat().st_mtime > KEPT_FOR:
                 old.unlink(missing_ok=True)
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
-    os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *QUICK_TO_COMPILE]).strip()
+    # A small program is compiled whole in less time than in 32 parts.
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_parallel_codegen_split_count=1".strip()
     gc.set_threshold(20_000, 20, 100)  # tracing makes many objects and few cycles
     jax.config.update("jax_traceback_in_locations_limit", 0)
     jax.config.update("jax_compilation_cache_dir", folder)  # JAX may have read the environment before

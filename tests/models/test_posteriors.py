@@ -27,17 +27,23 @@ def test_without_fairness_both_label_treatments_have_one_law():
     """The marginalised model and the label-sampling one at lambda = 0, p above 0.001; groups as a user hands them."""
     rng = np.random.default_rng(0)
     X = np.r_[rng.normal(-1, 0.7, (25, 1)), rng.normal(1.2, 0.7, (15, 1))]
-    settings = {"n_components": 2}
-    run = {"num_warmup": 500, "num_samples": 6_000, "progress_bar": False}
-    marginal = MCMC(HMC(bf.models.fair_gaussian_mixture, num_steps=8, trajectory_length=None), **run)
-    marginal.run(jax.random.key(0), X, **settings)
-    groups = np.resize(["a", "b"], len(X))
-    labelled = MCMC(bf.models.labelled_kernel(X, None, groups, **settings), **run)
-    labelled.run(jax.random.key(1), X, None, groups, **settings)
-    assert labelled.get_samples()["labels"].shape == (6_000, len(X))
+    settings, groups = {"n_components": 2}, np.resize(["a", "b"], len(X))
 
-    def statistics(mcmc):
-        draws = {name: np.asarray(value)[::20] for name, value in mcmc.get_samples().items()}
+    def draws_of(seed, kernel, *arguments):
+        def sample(key):
+            mcmc = MCMC(kernel, num_warmup=500, num_samples=6_000, progress_bar=False)
+            mcmc.run(key, *arguments, **settings)
+            return mcmc.get_samples()
+
+        # Without `jit` NumPyro's set-up is compiled operation by operation.
+        return jax.jit(sample)(jax.random.key(seed))
+
+    marginal = draws_of(0, HMC(bf.models.fair_gaussian_mixture, num_steps=8, trajectory_length=None), X)
+    labelled = draws_of(1, bf.models.labelled_kernel(X, None, groups, **settings), X, None, groups)
+    assert labelled["labels"].shape == (6_000, len(X))
+
+    def statistics(draws):
+        draws = {name: np.asarray(value)[::20] for name, value in draws.items()}
         gap = np.abs(np.diff(draws["means"][:, :, 0], axis=1))[:, 0]
         return {"scale": draws["scales"], "distance": gap, "least weight": draws["weights"].min(1)}
 
