@@ -119,9 +119,9 @@ def test_what_has_not_converged_is_told_with_an_argument_that_there_is():
         BalancedKMeans(4, n_init=2, max_iter=1, random_state=0).fit(X, sensitive_features=group)
 
 
-def losses_of_bounds(parts=(0.4, 0.2)):
+def losses_of_bounds(seed, parts=(0.4, 0.2)):
     """Losses (bounds,) of a table of clumps, where bounds are parts of the data's own Balance."""
-    rng = np.random.default_rng(2)
+    rng = np.random.default_rng(seed)
     clump = rng.integers(5, size=60)
     X = (3 * rng.normal(size=(5, 2)))[clump] + rng.normal(size=(60, 2))
     group = (rng.random(60) < np.array([0.2, 0.3, 0.4, 0.5, 0.6])[clump]).astype(int)
@@ -131,12 +131,13 @@ def losses_of_bounds(parts=(0.4, 0.2)):
 
 
 def test_the_loss_never_rises_when_a_bound_is_loosened(monkeypatch):
-    """It does without what is found for tighter bounds."""
-    tight, loose = losses_of_bounds()
-    assert loose <= tight * (1 + 1e-9)
+    """It does without what is found for tighter bounds: in two tables, as rounding may hide it in one."""
+    seeds = 27, 39
+    tight, loose = np.array([losses_of_bounds(seed) for seed in seeds]).T
+    assert (loose <= tight * (1 + 1e-9)).all()
     monkeypatch.setattr(labels, "ROWS_WITH_RUNGS", 0)
-    tight, loose = losses_of_bounds()
-    assert loose > tight * (1 + 1e-3)
+    tight, loose = np.array([losses_of_bounds(seed) for seed in seeds]).T
+    assert (loose > tight * (1 + 1e-3)).any()
 
 
 @pytest.mark.slow
