@@ -30,7 +30,7 @@ def partition_distance(
     Raises
     ------
     ValueError
-        If the metric is unknown.
+        If the metric is unknown, or labels are not integers from 0 on of these shapes.
 
     References
     ----------
@@ -45,13 +45,35 @@ def partition_distance(
     """
     if metric not in ("vi", "binder"):
         raise ValueError(message("metric", "be 'vi' or 'binder'", repr(metric), "Use 'vi' if in doubt."))
-    partition = np.asarray(partition)
-    labels = labels if hasattr(labels, "blocks") else np.asarray(labels)  # draws on disk stay there
+    labels = labels if hasattr(labels, "blocks") else check_labels(labels)  # draws on disk stay there
+    partition = check_partition("partition", partition, labels.shape[1])
     tables = tables_with(labels, partition, int(partition.max()) + 1, int(labels.max()) + 1) / len(partition)
     joint, ours, theirs = tables.reshape(len(labels), -1), tables.sum(axis=1), tables.sum(axis=2)
     if metric == "binder":
         return _square(ours) + _square(theirs) - 2 * _square(joint)
     return np.maximum(2 * _entropy(joint) - _entropy(ours) - _entropy(theirs), 0.0)
+
+
+def check_labels(labels):
+    """`labels` as an array of integers (draws, obs), numbered from zero."""
+    labels = np.asarray(labels)
+    if labels.ndim != 2 or 0 in labels.shape or labels.dtype.kind not in "iu" or labels.min() < 0:
+        rule, got = "be integers from 0 on, a row for each draw", f"{labels.dtype} of shape {labels.shape}"
+        remedy = (
+            "Pass labels[None] of a single draw; np.unique(labels, return_inverse=True)[1] numbers clusters from 0 on."
+        )
+        raise ValueError(message("labels", rule, got, remedy))
+    return labels
+
+
+def check_partition(argument, partition, num_obs):
+    """`partition` as integer labels (obs,), numbered from zero."""
+    labels = np.asarray(partition)
+    if labels.shape != (num_obs,) or labels.dtype.kind not in "iu" or labels.min() < 0:
+        rule = f"be {num_obs} integer labels from 0 on, one per row"
+        remedy = "Take it from dahl_partition, map_partition, binder_partition or vi_partition."
+        raise ValueError(message(argument, rule, f"{labels.dtype} of shape {labels.shape}", remedy))
+    return labels
 
 
 def tables_with(labels, reference, n_rows, n_clusters):

@@ -13,6 +13,11 @@ from bayesfair.posterior.cluster_profiles import EVERYONE, GROUP, SPREAD, in_wor
 from bayesfair.posterior.cluster_profiles import profile as profile_of
 
 LINE, HEAD = 0.27, 1.25  # heights in inches: of a line, and of the rest
+COLUMN, LETTER, ASIDE = (
+    0.45,
+    0.06,
+    1.0,
+)  # widths in inches: of a column at least, a letter of a line's name, and the rest
 REACH = 1.5  # standard deviations at the ends of the colour scale
 NARROW = 7  # clusters from which letters are smaller
 
@@ -65,7 +70,8 @@ def profile(
     """
     table = profile_of(source, X, sensitive_features=sensitive_features)
     grid = profile_grid(table, check_integer("max_lines", max_lines))
-    ax = axes_or_new(ax, height_of_profile(len(grid.lines)) / FIGURE_WIDTH)
+    width = max(FIGURE_WIDTH, ASIDE + LETTER * max(map(len, grid.lines)) + COLUMN * len(grid.columns))
+    ax = axes_or_new(ax, figsize=None if ax is not None else (width, height_of_profile(len(grid.lines))))
     image = ax.imshow(grid.shade, cmap="PuOr", vmin=-REACH, vmax=REACH, aspect="auto", interpolation="nearest")
     size = 8 if len(grid.columns) <= NARROW else 6
     for (line, column), text in np.ndenumerate(grid.text):

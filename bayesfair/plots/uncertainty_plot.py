@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from bayesfair._arrays import row_blocks
 from bayesfair._check import check_features, check_same_length, message
 from bayesfair._names import Axes, DataTree
-from bayesfair.plots.style import BESIDE, MARKERS, as_written, axes_or_new, cluster_colors
+from bayesfair.plots.style import BESIDE, FIGURE_WIDTH, MARKERS, as_written, axes_or_new, cluster_colors
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
 from bayesfair.posterior.contingency import evenly_spaced
 from bayesfair.posterior.guarantees import everyone
@@ -86,8 +86,8 @@ def uncertainty(
     >>> ax = bf.plots.uncertainty(est.posterior_)  # doctest: +SKIP
     """
     points = uncertainty_points(about(tree, reference), X, columns=columns)
-    ax = axes_or_new(ax, figsize=figsize)
     colors, (marker, names) = cluster_colors(int(points.cluster.max()) + 1), _markers(points)
+    ax = axes_or_new(ax, height_of_uncertainty(len(colors), len(names)) / FIGURE_WIDTH, figsize)
     order = np.lexsort((points.probability, points.cluster))
     shown = order[evenly_spaced(len(order), SHOWN)]
     for rows in _layers(points, shown, marker):
@@ -106,6 +106,11 @@ def uncertainty(
     as_written(ax.xaxis.label, ax.yaxis.label)
     _legends(ax, points, colors, names, len(shown))
     return ax
+
+
+def height_of_uncertainty(n_clusters, n_groups):
+    """The height in inches of the picture, whose legend has a line for every cluster and group."""
+    return max(0.62 * FIGURE_WIDTH, 0.17 * (n_clusters + min(n_groups, TOLD) + 7))
 
 
 def _title(n_obs, n_shown, outside):

@@ -4,10 +4,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesfair._arrays import cell_masses, row_blocks
+from bayesfair._check import message
 from bayesfair._names import DataTree
+from bayesfair._partitions import check_partition
 from bayesfair.posterior.contingency import count_together, distinct_observations
 from bayesfair.posterior.partitions import reference_partition
-from bayesfair.posterior.schema import check_partition, flat_labels
+from bayesfair.posterior.schema import flat_labels
 from bayesfair.posterior.view import once
 
 MAX_OBS = 5_000
@@ -34,7 +36,7 @@ def co_clustering(tree: "DataTree", *, indices: ArrayLike | None = None, max_obs
     Raises
     ------
     ValueError
-        If there are more than `max_obs` rows. No other summary needs this matrix.
+        If `indices` are no positions of rows, or there are more than `max_obs`. No other summary needs this matrix.
 
     References
     ----------
@@ -48,13 +50,24 @@ def co_clustering(tree: "DataTree", *, indices: ArrayLike | None = None, max_obs
     [0.25, 0.25, 1.0, 0.75]
     """
     labels = flat_labels(tree)
-    rows = np.arange(labels.shape[1])
-    rows = rows if indices is None else rows[np.asarray(indices)]
+    rows = np.arange(labels.shape[1]) if indices is None else _places(indices, labels.shape[1])
     _check_size(len(rows), max_obs)
     labels = labels.columns(rows)
     columns, _, inverse = distinct_observations(labels)
     together = count_together(labels[:, columns], int(labels.max()) + 1) / np.float32(len(labels))
     return together[np.ix_(inverse, inverse)]
+
+
+def _places(indices, n_obs):
+    """Positions of rows, some perhaps counted from the end, or a mask of them, as positions."""
+    found = np.asarray(indices)
+    is_mask = found.dtype == bool and found.shape == (n_obs,)
+    is_place = found.ndim == 1 and found.dtype.kind in "iu" and ((found >= -n_obs) & (found < n_obs)).all()
+    if not (is_mask or is_place) or found.size == 0:
+        rule, got = f"be positions of rows below {n_obs}", f"{found.dtype} of shape {found.shape}"
+        remedy = "For names of rows pass tree['posterior']['obs'].to_index().get_indexer(names)."
+        raise ValueError(message("indices", rule, got, remedy))
+    return np.arange(n_obs)[found]
 
 
 @once

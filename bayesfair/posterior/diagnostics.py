@@ -5,13 +5,14 @@ import numpy as np
 from bayesfair._draws import COMPARED
 from bayesfair._names import DataFrame, Dataset, DataTree
 from bayesfair._partitions import partition_distance
+from bayesfair.fairness.metrics import cluster_balance
 from bayesfair.posterior.guarantees import doubt_of_fairlets, guarantee, masses_of
 from bayesfair.posterior.modes_in_words import chains_apart, modes_sentence
 from bayesfair.posterior.number_of_clusters import occupied_sentence
 from bayesfair.posterior.other_temperatures import temperature_sentence
 from bayesfair.posterior.partitions import reference_partition
 from bayesfair.posterior.saved import settings_of
-from bayesfair.posterior.schema import flat_labels, scalars_of
+from bayesfair.posterior.schema import flat_labels, groups_of, scalars_of
 from bayesfair.posterior.view import once
 
 _ROUNDING_STEPS = 16  # of float32, possible between sums of the same terms
@@ -61,8 +62,11 @@ def _scalars(tree):
 
     flat = flat_labels(tree)
     labels = tree["posterior"]["labels"]
-    sizes = -np.sort(-masses_of(tree).sum(axis=2), axis=1)
-    derived = {f"cluster_size_{rank + 1}": of_rank for rank, of_rank in enumerate(sizes.T)}
+    masses, groups = masses_of(tree), groups_of(tree)
+    sizes = -np.sort(-masses.sum(axis=2), axis=1)
+    # Anew: what was kept of the run is another number if these are a part of its rows.
+    derived = {} if groups is None else {"balance": np.nanmin(cluster_balance(masses, groups), axis=1)}
+    derived |= {f"cluster_size_{rank + 1}": of_rank for rank, of_rank in enumerate(sizes.T)}
     derived["distance_to_reference"] = partition_distance(flat, reference_partition(tree))
     derived |= _pairs(flat)
     columns = {name: _without_rounding(values.values) for name, kind, values in scalars_of(tree) if kind in COMPARED}

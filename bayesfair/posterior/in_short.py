@@ -7,12 +7,12 @@ from bayesfair._names import DataTree
 from bayesfair._percent import percent
 from bayesfair.fairness.metrics import cluster_balance
 from bayesfair.posterior.co_clustering_probability import DOUBTFUL, misclassification_probability
-from bayesfair.posterior.guarantees import at_least, farthest_from_share, guarantee, is_exact, masses_of
+from bayesfair.posterior.guarantees import at_least, farthest_from_share, guarantee, is_exact, least_balance, masses_of
 from bayesfair.posterior.modes_in_words import modes_sentence
 from bayesfair.posterior.number_of_clusters import occupied_sentence
 from bayesfair.posterior.other_temperatures import temperature_sentence
 from bayesfair.posterior.saved import small_groups
-from bayesfair.posterior.schema import groups_of, variable
+from bayesfair.posterior.schema import groups_of
 from bayesfair.posterior.verdict import judge
 from bayesfair.posterior.view import once
 
@@ -45,14 +45,13 @@ def brief(tree: "DataTree") -> list[Note]:
 
 
 def _of_balance(tree):
-    balance, groups = variable(tree, "sample_stats", "balance"), groups_of(tree)
+    groups = groups_of(tree)
     if groups is None or len(groups.names) < 2:
         return [Note("caution", "No groups:", "this run knows no protected groups, so nothing here is about fairness.")]
-    if balance is None:
-        return [Note("caution", "No balance:", "this run did not record the balance of its draws.")]
+    masses = masses_of(tree)
     of_all = float(cluster_balance(groups.sizes[None], groups)[0])
     of_draws = (
-        f"All {balance.size:,} draws have a balance of at least {at_least(float(balance.min()))} (1: groups of equal "
+        f"All {len(masses):,} draws have a balance of at least {at_least(least_balance(masses, groups))} (1: groups of equal "
         f"size in every cluster). The population itself has {of_all:.3g}, which no clustering can exceed."
     )
     said = [guarantee(tree), of_draws] if is_exact(tree) else [_in_rows(tree, groups), of_draws, guarantee(tree)]

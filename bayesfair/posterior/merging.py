@@ -12,6 +12,7 @@ from bayesfair.posterior.partitions import point_of
 from bayesfair.posterior.saved import plain, settings_of
 from bayesfair.posterior.schema import about_whole, flat_labels, group_names, variable
 from bayesfair.posterior.tree import add_derived
+from bayesfair.posterior.view import View
 
 OF_DRAWS = "posterior", "sample_stats", "log_likelihood", "log_prior"  # groups with chains
 OF_A_RUN = {"num_chains", "num_warmup", "num_draws", "random_state", "progress_bar", "mesh", "chain_method", "starts"}
@@ -54,7 +55,7 @@ def concatenate(trees: Sequence["DataTree"]) -> "DataTree":
     """
     import xarray as xr
 
-    trees = list(trees)
+    trees = [View.of(tree).tree for tree in trees]
     if not trees:
         raise ValueError(message("trees", "hold at least one tree", "none", "Pass [est.posterior_, ...]."))
     for at, tree in enumerate(trees):

@@ -7,9 +7,9 @@ from numpy.typing import ArrayLike
 
 from bayesfair._check import check_number, message
 from bayesfair._names import DataTree
-from bayesfair._partitions import partition_distance
+from bayesfair._partitions import check_partition, partition_distance
 from bayesfair.posterior.contingency import canonical, company, information
-from bayesfair.posterior.schema import check_partition, count_clusters, flat_labels, variable
+from bayesfair.posterior.schema import count_clusters, flat_labels, variable
 from bayesfair.posterior.view import once
 
 

@@ -5,10 +5,10 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
 from bayesfair._names import DataTree
-from bayesfair._partitions import tables_with
+from bayesfair._partitions import check_partition, tables_with
 from bayesfair.posterior.labels import LabelDraws, is_on_disk
 from bayesfair.posterior.partitions import dahl_partition, point_of, reference_partition
-from bayesfair.posterior.schema import check_partition, count_clusters, flat_labels, other_than_run, variable
+from bayesfair.posterior.schema import count_clusters, flat_labels, other_than_run, variable
 from bayesfair.posterior.view import View
 
 

@@ -146,16 +146,6 @@ def groups_of(tree: "DataTree") -> Groups | None:
     return Groups(group.values, names, parts)
 
 
-def check_partition(argument, partition, num_obs):
-    """`partition` as integer labels (obs,), numbered from zero."""
-    labels = np.asarray(partition)
-    if labels.shape != (num_obs,) or labels.dtype.kind not in "iu" or labels.min() < 0:
-        rule = f"be {num_obs} integer labels from 0 on, one per row"
-        remedy = "Take it from dahl_partition, map_partition, binder_partition or vi_partition."
-        raise ValueError(message(argument, rule, f"{labels.dtype} of shape {labels.shape}", remedy))
-    return labels
-
-
 def _outline(tree):
     tree = View.of(tree).tree
     if not hasattr(tree, "children"):

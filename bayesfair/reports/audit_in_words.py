@@ -5,6 +5,7 @@ from math import floor
 import numpy as np
 
 from bayesfair._percent import percent
+from bayesfair.fairness.balanced import is_exact
 from bayesfair.posterior.in_short import Note
 
 GIVEN, FEWEST, CHEAPEST = "as given", "fewest moves", "cheapest found"  # rows of the table of repairs
@@ -14,7 +15,7 @@ UNLIKELY = 0.1  # probability of its cluster below which a row counts as unlikel
 
 def notes_of(found, constraint) -> list[Note]:
     """The sentences of an `Audit`, from its tables."""
-    notes = [_of_balance(found, constraint), *_of_shortfalls(found), _of_chance(found), _of_repair(found)]
+    notes = [_of_balance(found, constraint), *_of_shortfalls(found), _of_chance(found), _of_repair(found, constraint)]
     notes += [] if found.distances is None else [_of_distances(found.distances)]
     return notes + ([] if found.memberships is None else [_of_posterior(found.memberships)])
 
@@ -26,9 +27,19 @@ def _of_balance(found, constraint):
         f"The count farthest from its share is {_rows(abs(worst['excess']))} off: {_group(worst, table)} in cluster "
         f"{worst['cluster']}."
     )
+    if _adds_up(found, constraint):
+        attribute = table["attribute"].iloc[-1]
+        text = f"{wish}, for the combinations {attribute}. But their rows add up. {farthest}"
+        return Note("caution", "Balanced by combinations:", text)
     if found.repairs.loc[GIVEN, "is_balanced"]:
         return Note("good", "Balanced:", f"{wish}. {farthest}")
     return Note("bad", "Not balanced:", f"{farthest} Balanced would mean that {wish}.")
+
+
+def _adds_up(found, constraint):
+    """Are all combinations of attributes balanced to within one row, and an attribute by itself is not?"""
+    is_balanced = found.repairs.loc[GIVEN, "is_balanced"] and is_exact(constraint)
+    return is_balanced and (found.representation["excess"].abs() >= 1).any()
 
 
 def _of_shortfalls(found):
@@ -73,12 +84,13 @@ def _of_chance(found):
     )
 
 
-def _of_repair(found):
+def _of_repair(found, constraint):
     repairs = found.repairs
     few = repairs.loc[FEWEST]
     if few["moved"] == 0:
-        return Note("plain", "Repair:", "none is needed.")
-    total = int(found.clusters.loc["overall", "size"])
+        each = " for the combinations. Audit each attribute on its own to see what a repair of those takes"
+        return Note("plain", "Repair:", f"none is needed{each if _adds_up(found, constraint) else ''}.")
+    total = int(found.clusters["size"].iloc[-1])
     text = f"{_moved(few, total)} makes every cluster balanced"
     if CHEAPEST not in repairs.index:
         return Note("plain", "Repair:", f"{text}. Give the features to learn who would move, and at what cost.")
@@ -95,11 +107,13 @@ def _moved(row, total):
 
 def _cost(row):
     change = row["cost_increase"]
+    if not np.isfinite(change):
+        return f"{row['within_ss']:.3g}, where the clusters as given cost 0,"
     return f"{abs(change):.1%} {'more' if change >= 0 else 'less'}"
 
 
 def _of_distances(distances):
-    clusters, every = distances.drop(index="overall"), distances.loc["overall"]
+    clusters, every = distances.iloc[:-1], distances.iloc[-1]
     least, most = clusters["rms_distance"].idxmin(), clusters["rms_distance"].idxmax()
     text = (
         f"rows are {every['rms_distance']:.3g} from the mean of their cluster (root mean square), from "

@@ -15,7 +15,7 @@ SHOWN_COUNTS, SHOWN_ROWS = 60, 15
 
 def write_page_of(audit, path, title, provenance):
     """Write the page of an `Audit` and return its path. `provenance`: {term: text}."""
-    every = audit.clusters.loc["overall"]
+    every = audit.clusters.iloc[-1]
     heading = title or f"Audit of {counted(len(audit.clusters) - 1, 'cluster')} of {every['size']:,.0f} rows"
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     moves = None if audit.moves is None else _rows(audit.moves.head(SHOWN_ROWS))

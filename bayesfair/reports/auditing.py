@@ -228,7 +228,9 @@ def _repairs(code, clusters, groups, constraint, X, names):
     }
     table = pd.DataFrame.from_dict(found, orient="index")
     table.insert(0, "moved", [int((one != code).sum()) for one in labels.values()])
-    table["cost_increase"] = table["within_ss"] / table.loc[GIVEN, "within_ss"] - 1
+    given = table.loc[GIVEN, "within_ss"]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        table["cost_increase"] = np.where(table["within_ss"] == given, 0.0, table["within_ss"] / given - 1)
     return table, _moves(labels, clusters, groups, names)
 
 

@@ -10,12 +10,11 @@ from bayesfair import __version__
 from bayesfair._names import DataTree
 from bayesfair._progress import progress
 from bayesfair.posterior.co_clustering_probability import DOUBTFUL
-from bayesfair.posterior.diagnostics import is_guide, scalar_table
+from bayesfair.posterior.diagnostics import diagnostic_vars, is_guide, scalar_table
 from bayesfair.posterior.in_short import brief
 from bayesfair.posterior.partitions import point_of
 from bayesfair.posterior.relabelling import about
 from bayesfair.posterior.saved import cost_of, settings_of
-from bayesfair.posterior.schema import variable
 from bayesfair.posterior.verdict import judge, of_all_chains, reading
 from bayesfair.reports import contents as limits
 from bayesfair.reports.contents import (
@@ -124,8 +123,11 @@ def _data(contents):
     pairs += [
         (term, words.get(str(parameters[name]), parameters[name])) for name, term, words in _NAMED if name in parameters
     ]
-    stats = {name: variable(tree, *home) for name, home in _OVER_DRAWS.items()}
-    pairs += [(f"{name}, mean and 89%", interval(v.values)) for name, v in stats.items() if v is not None]
+    scalars = diagnostic_vars(tree, constant=True)
+    told = {"Balance": "balance", "Gap": "gap", "lambda_f": "lambda_f", "lambda_c": "lambda_c"}
+    pairs += [
+        (f"{term}, mean and 89%", interval(scalars[name].values)) for term, name in told.items() if name in scalars
+    ]
     return pairs
 
 
@@ -165,12 +167,6 @@ _NAMED = (  # settings that are told in words: the parameter, its term, and the 
     ("loss", "Loss", _LOSSES),
     ("inverse_temperature", "Inverse temperature", _TEMPERATURES),
 )
-_OVER_DRAWS = {
-    "Balance": ("sample_stats", "balance"),
-    "Gap": ("sample_stats", "gap"),
-    "lambda_f": ("posterior", "lambda_f"),
-    "lambda_c": ("posterior", "lambda_c"),
-}
 
 
 def _feature_names(contents):

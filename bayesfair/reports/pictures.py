@@ -14,7 +14,7 @@ from bayesfair.plots.fairlets_plot import fairlets
 from bayesfair.plots.matrix import co_clustering
 from bayesfair.plots.modes_plot import height_of_modes, modes
 from bayesfair.plots.profile_plot import height_of_profile, profile
-from bayesfair.plots.uncertainty_plot import TOLD, uncertainty, uncertainty_profile
+from bayesfair.plots.uncertainty_plot import TOLD, height_of_uncertainty, uncertainty, uncertainty_profile
 from bayesfair.posterior.diagnostics import scalar_table
 from bayesfair.posterior.mode_tables import modes_of
 from bayesfair.posterior.partners import holds_fairlets
@@ -50,8 +50,7 @@ def draw_uncertainty(contents) -> Picture | None:
     remarks = "" if groups == 1 else " Marker: group."
     if groups > TOLD:
         remarks = f" Marker: the two largest of {groups:,} groups, and all others."
-    entries = contents.n_clusters + min(groups, TOLD) + 7
-    height = max(0.62 * WIDTH, 0.17 * entries) if contents.n_clusters <= MOST_CLUSTERS else 0.62 * WIDTH
+    height = height_of_uncertainty(contents.n_clusters if contents.n_clusters <= MOST_CLUSTERS else 0, groups)
     counts = ", ".join(f"{percent(np.mean(contents.doubt > level))} above {level}" for level in (0.1, 0.25, 0.5))
     alt = (
         f"Scatter plot of {len(contents.cluster):,} rows in {contents.n_clusters} clusters, larger marks for rows of "

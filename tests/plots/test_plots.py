@@ -72,6 +72,13 @@ def test_of_many_groups_the_two_largest_have_markers_of_their_own(make_tree):
     assert texts[at : at + 3] == [f"group {first}", f"group {second}", "4 other groups"]
 
 
+def test_the_picture_is_as_high_as_its_legend(make_tree):
+    for n_clusters in (3, 30):
+        ax = bf.plots.uncertainty(make_tree(n_clusters=n_clusters))
+        ax.figure.draw_without_rendering()
+        assert ax.get_legend().get_window_extent().y0 > 0
+
+
 def test_of_many_rows_some_are_drawn_in_the_sizes_of_the_legend_and_the_title_says_so(make_tree):
     """Many points are drawn smaller; the sizes that explain them must shrink with them."""
     for n_obs in (60, 6_000):

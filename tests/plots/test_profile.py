@@ -22,6 +22,13 @@ def test_texts_are_in_the_units_of_the_table_and_colours_in_standard_deviations(
     assert few.lines == ["age"]
 
 
+def test_the_picture_is_wider_for_many_clusters_and_for_long_names(make_tree):
+    usual, many, long = make_tree(), make_tree(n_clusters=20), make_tree(dim=1, feature_names=["a long name " * 10])
+    widths = [bf.plots.profile(tree).figure.get_figwidth() for tree in (usual, many, long)]
+    assert widths[0] == 7
+    assert min(widths[1:]) > 9
+
+
 def test_every_cell_is_written_on_axes_of_ones_own(make_tree):
     tree, given = make_tree(), plt.subplots()[1]
     assert bf.plots.profile(tree, ax=given) is given

@@ -10,6 +10,7 @@ import xarray as xr
 
 import bayesfair as bf
 from bayesfair.cli import main
+from bayesfair.fairness import balance
 from bayesfair.fairness.metrics import group_masses
 from bayesfair.posterior import (
     concatenate,
@@ -22,12 +23,13 @@ from bayesfair.posterior import (
     summary,
     write_tree,
 )
-from bayesfair.posterior.guarantees import balance_kept, guarantee, masses_of
+from bayesfair.posterior.guarantees import at_least, balance_kept, guarantee, masses_of
+from bayesfair.posterior.in_short import brief
 from bayesfair.posterior.mode_tables import modes_of
 from bayesfair.posterior.modes_in_words import modes_sentence
 from bayesfair.posterior.relabelling import numbered_alike
 from bayesfair.posterior.saved import settings_of
-from bayesfair.posterior.schema import about_whole, other_than_run
+from bayesfair.posterior.schema import about_whole, flat_labels, other_than_run
 from bayesfair.posterior.tree import build_tree, draws_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few draws
@@ -122,6 +124,16 @@ def test_nothing_is_guaranteed_of_some_of_the_rows_or_of_rows_in_another_order(r
             assert "not the run's rows in its order: nothing is guaranteed for a part" in guarantee(part)
     assert guarantee(part) == summary(part).attrs["guarantee"]
     assert len(salso_partition(labels.isel(obs=slice(0, 21), missing_dims="ignore"))) == 21
+
+
+def test_balance_is_that_of_the_rows_at_hand(run):
+    part = run.posterior_.isel(obs=slice(0, 21), missing_dims="ignore")
+    least = [balance(draw, part["constant_data"]["group"].values) for draw in flat_labels(part)]
+    assert np.min(least) < run.posterior_["sample_stats"]["balance"].min()
+    np.testing.assert_allclose(summary(part).loc["balance", "mean"], np.mean(least))
+    assert f"draws have a balance of at least {at_least(np.min(least))} (" in " ".join(
+        note.text for note in brief(part)
+    )
 
 
 def test_clusters_of_whole_fairlets_keep_the_guarantee_in_all_draws_and_in_the_point_estimate(run, people):

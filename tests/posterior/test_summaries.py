@@ -63,8 +63,12 @@ def test_co_clustering_is_the_share_of_draws(tree, eta, rows, monkeypatch):
     monkeypatch.setattr(contingency, "_BLOCK_ROWS", rows)
     np.testing.assert_allclose(co_clustering(tree), eta, atol=1e-6)
     np.testing.assert_allclose(co_clustering(tree, indices=[5, 2]), eta[np.ix_([5, 2], [5, 2])], atol=1e-6)
+    np.testing.assert_allclose(co_clustering(tree, indices=np.arange(9) == 4), 1)
     with pytest.raises(ValueError, match="only up to `max_obs` rows"):
         co_clustering(tree, max_obs=8)
+    for indices in ([9], ["a"], [], 3, [[1, 2]], [0.5]):
+        with pytest.raises(ValueError, match="`indices` must be positions of rows below 9"):
+            co_clustering(tree, indices=indices)
 
 
 @pytest.mark.parametrize(

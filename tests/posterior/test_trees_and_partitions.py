@@ -160,6 +160,16 @@ def test_credible_ball_has_the_edges_of_wade_and_ghahramani(some, metric, distan
         assert len(found) == len(expected)  # each partition once
 
 
+def test_distances_are_of_draws_to_a_partition_and_nothing_else():
+    assert partition_distance([[0, 1, 1], [2, 0, 0]], [1, 0, 0]).tolist() == [0, 0]
+    for labels in ([0, 1, 1, 0], [[0, -1, 1]], [[0.0, 1.0, 1.0]], [["a", "b", "b"]], [[]]):
+        with pytest.raises(ValueError, match="`labels` must be integers from 0 on, a row for each draw"):
+            partition_distance(labels, [0, 1, 1])
+    for partition in ([1], [0, -1, 1], [0.0, 1.0, 1.0], ["x", "y", "y"]):
+        with pytest.raises(ValueError, match="`partition` must be 3 integer labels from 0 on"):
+            partition_distance([[0, 1, 1]], partition)
+
+
 def test_credible_ball_takes_a_centre_and_refuses_bad_ones(some):
     tree = make_tree(some, 8)
     center = np.zeros(8, dtype=int)

@@ -75,6 +75,28 @@ def test_attributes_are_looked_at_one_by_one_and_crossed():
     assert both["p_value"][0] == pytest.approx(min(1, 6 * alone[0]))
 
 
+def test_balanced_combinations_whose_rows_add_up_are_no_all_clear():
+    sensitive = pd.DataFrame({"sex": list("ffffmmmm"), "day": [1, 2, 3, 4, 5, 6, 7, 8]})
+    found = bf.audit(list("aaaabbbb"), sensitive)  # each day is a person, so that any clusters are balanced
+    balance, short, _, repair = found.notes
+    assert (balance.kind, balance.headline) == ("caution", "Balanced by combinations:")
+    assert "for the combinations sex x day" in balance.text
+    assert "farthest from its share is 2.0 rows off: " in balance.text
+    assert "Cluster a holds 0 of group m (sex)" in short.text
+    assert repair.text.startswith("none is needed for the combinations.")
+    assert bf.audit(list("abababab"), sensitive).notes[0].kind == "good"
+
+
+def test_clusters_of_any_name_and_clusters_that_cost_nothing(X):
+    named = [{"gold": "overall"}.get(segment, segment) for segment in SEGMENT]
+    said = str(bf.audit(named, SEX, X)).replace("overall", "gold")
+    assert sorted(said) == sorted(str(bf.audit(SEGMENT, SEX, X)))  # in another order
+    apart = bf.audit(SEGMENT, SEX, [[segment == "gold"] for segment in SEGMENT])
+    assert "and costs 10.9, where the clusters as given cost 0, in within-cluster" in str(apart)
+    alike = bf.audit(SEGMENT, SEX, np.ones((60, 1)))
+    assert alike.repairs["cost_increase"].eq(0).all()
+
+
 def test_clusters_by_lot_are_balanced_enough_and_balanced_ones_need_no_repair():
     alike = ["x", "y", "y"] * 20
     said = str(bf.audit(alike, ["f"] * 30 + ["m"] * 30))

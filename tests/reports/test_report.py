@@ -326,7 +326,7 @@ ODD = {
     "no features": ({}, without("observed_data"), 3, "not in this file"),
     "no constants": ({}, without("constant_data"), 4, "knows no protected groups"),
     "no centers": ({}, without("posterior", "centers", "lambda_f", "lambda_c"), 4, "Who is uncertain"),
-    "no statistics": ({}, without("sample_stats"), 4, "did not record the balance"),
+    "no statistics": ({}, without("sample_stats"), 4, "draws have a balance of at least"),
     "no density": ({}, without("sample_stats", "lp"), 4, "Do the chains agree?"),
     "settings of another kind": ({}, strange, 4, "Provenance and settings"),
 }
