@@ -311,9 +311,11 @@ def decompose(
         at most 12 members; otherwise one fairlet for each member of the smallest group, with counts rounded down or up.
         {group: count}, or counts in the order of the groups: that ratio, exactly if the sizes allow it; otherwise
         rounded down or up. A count of 0 lets fairlets go without a group, whose balance is then not guaranteed. An int:
-        that many fairlets. An int array of shape (n_fairlets, n_groups): exactly these counts.
+        that many fairlets. An int array of shape (n_fairlets, n_groups): exactly these counts, with the i-th anchor in the
+        table in the fairlet of row i; rows are not exchanged.
     dissimilarity : str or Dissimilarity, default "kmeans"
         D: "kmeans" (squared Euclidean), "manhattan", "minkowski", "kl", "itakura-saito", "binary", or one of your own.
+        From a Bregman divergence of phi, D(x, a) is twice the Jensen gap: 2 (phi(x) + phi(a) - 2 phi((x + a) / 2)).
     power : float, default 1.0
         Power of "minkowski", the norm of x - y.
     exact_up_to : int, at least 0, default 50_000
@@ -321,7 +323,8 @@ def decompose(
     random_state : int or numpy.random.RandomState, optional
         Seed of what is not exact.
     sample_weight : array-like of shape (n_obs,), optional
-        Weights above zero. They enter the cost only: compositions count rows, since a row is in one fairlet.
+        Weights above zero. They enter the cost only: compositions count rows, since a row is in one fairlet. A member of
+        weight w pays 2 w v / (w + v) D to an anchor of weight v, which is w D if both are equal.
 
     Returns
     -------

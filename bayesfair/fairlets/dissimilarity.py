@@ -113,6 +113,9 @@ class Dissimilarity(ABC):
 class Bregman(Dissimilarity):
     """D from a Bregman divergence d_phi(x, y) = phi(x) - phi(y) - <grad phi(y), x - y> of a convex function phi.
 
+    A member x pays d_phi(x, c) to a centre c, and 2 (phi(x) + phi(a) - 2 phi((x + a) / 2)) to an anchor a, which is finite
+    on the edge of the domain and alike in x and a.
+
     Subclass it as a frozen dataclass and write `divergence`. potential(x), which is phi (...,), and gradient(y) (...,
     n_features) are needed for balanced labels (target="labels"). curvature(y) (..., n_features), the diagonal of the
     second derivative, or 0 at the edge of the domain, is needed for inverse temperatures by "holmes-walker".
