@@ -174,7 +174,7 @@ def standardized(features):
         spread = centred.std(ddof=0)
     unusable = [name for name in numbers if not 0 < spread[name] < np.inf or numbers[name].nunique() == 1]
     if unusable:
-        got = f"columns that are constant or too large to square: {listed(unusable)}"
+        got = f"columns that are constant, infinite or too large to square: {listed(unusable)}"
         remedy = "Leave them out by naming the others in --features."
         raise ValueError(message("--standardize", "be used on features that vary", got, remedy))
     return with_note(features.assign(**(centred / spread)), numbers.mean().to_dict(), spread.to_dict())

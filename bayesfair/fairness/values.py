@@ -85,7 +85,11 @@ def _factorize_series(series):
 
 def columns_of(table, argument):
     """The columns of `table`, at least one, each as `encode_values` takes them."""
-    native = nw.from_native(table, allow_series=True, pass_through=True)
+    try:
+        native = nw.from_native(table, allow_series=True, pass_through=True)
+    except nw.exceptions.DuplicateError as error:
+        got, remedy = "columns that share a name", "Rename or drop the repeated ones."
+        raise ValueError(message(argument, "name every column once", got, remedy)) from error
     if isinstance(native, nw.Series):
         return [native]
     if isinstance(native, nw.DataFrame):

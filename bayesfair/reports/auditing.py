@@ -19,6 +19,7 @@ from bayesfair._check import (
 )
 from bayesfair._names import DataFrame, DataTree
 from bayesfair._scaling import standardise
+from bayesfair._settings import declared
 from bayesfair.fairness.balanced import balance_constraint
 from bayesfair.fairness.chance import representation
 from bayesfair.fairness.distances import distance_report
@@ -161,6 +162,7 @@ def audit(
     if not 0 < check_number("level", level) < 1:
         raise ValueError(message("level", "be between 0 and 1", level, "The usual choice is 0.95."))
     code, clusters = _clusters(labels)
+    declared(bool).check("crossed", crossed)
     groups = groups_for_fit(sensitive_features, len(code), crossed=crossed)
     constraint = balance_constraint(groups, min_balance)  # small groups need no warning here
     names = row_names(labels)

@@ -6,7 +6,7 @@ from bayesfair._percent import percent
 from bayesfair.fairness.distances import distance_report
 from bayesfair.fairness.metrics import balance, group_masses, rows_off
 from bayesfair.posterior.co_clustering_probability import DOUBTFUL
-from bayesfair.posterior.saved import settings_of
+from bayesfair.posterior.saved import promise_of, settings_of
 from bayesfair.posterior.schema import flat_labels
 from bayesfair.reports.contents import SHOWN_GROUPS, alike, intervals
 
@@ -63,11 +63,12 @@ def cost_of_fairness(contents):
     off = rows_off(group_masses(plain.labels_, groups)).max()
     more = fair / plain.inertia_ - 1
     change = f"{abs(more):.1%} {'more' if more > 0 else 'less'}"
+    why = ": the price of fairness, and of showing where rows are most often rather than the cheapest clusters"
+    why = "" if promise_of(contents.tree) is None else why
     return (
         f"The clusters shown have a within-cluster sum of squares of {fair:,.4g}. That is {change} than {plain.inertia_:,.4g}, "
-        f"the best of {STARTS} starts of k-means without fairness: the price of fairness, and of showing where rows are most "
-        f"often rather than the cheapest clusters. Without fairness a count is up to {off:,.1f} rows away from a group's "
-        f"share, and Balance is {balance(plain.labels_, groups):.3g}."
+        f"the best of {STARTS} starts of k-means without fairness{why}. Without fairness a count is up to {off:,.1f} rows away "
+        f"from a group's share, and Balance is {balance(plain.labels_, groups):.3g}."
     )
 
 

@@ -12,7 +12,7 @@ from bayesfair._percent import percent
 def page_place(path) -> Path:
     """`path`, if a page can be written there."""
     path = Path(path)
-    if path.suffix.lower() not in (".html", ".htm"):
+    if path.suffix.lower() != ".html":
         remedy = "Name the file report.html. The saved run must not be overwritten."
         raise ValueError(message("path", "end in .html", repr(os.fspath(path)), remedy))
     return check_destination(path)

@@ -217,7 +217,7 @@ def test_missing_numbers_of_parquet_are_refused_and_missing_groups_named(tmp_pat
 def test_what_cannot_be_standardized_is_named(tmp_path, values):
     table = table_of(tmp_path, "x,s\n" + "".join(f"{value},{group}\n" for value, group in zip(values, "ab")))
     features = choose_columns(table, Wanted(["s"], ["x"])).features
-    with pytest.raises(ValueError, match="constant or too large to square: x"):
+    with pytest.raises(ValueError, match="constant, infinite or too large to square: x"):
         standardized(features)
 
 

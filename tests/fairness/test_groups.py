@@ -127,7 +127,7 @@ def test_missing_group_values_are_refused_and_the_row_is_named(sensitive):
         (None, TypeError, "got None"),
         (pl.LazyFrame({"sex": ["F"]}), TypeError, "collect a lazy table"),
         ([{"F"}, {"M"}], TypeError, "hold hashable values.*set"),
-        (pd.DataFrame([["F", "a"]], columns=["x", "x"]), ValueError, "unique column names"),
+        (pd.DataFrame([["F", "a"]], columns=["x", "x"]), ValueError, "name every column once"),
     ],
 )
 def test_input_that_names_no_groups_is_refused(sensitive, error, text):

@@ -163,3 +163,8 @@ def test_bad_input_is_told(X):
     ):
         with pytest.raises(ValueError, match=text):
             bf.audit(*arguments, **settings)
+    with pytest.raises(TypeError, match="`crossed` must be one of True, False, got 'no'"):
+        bf.audit(SEGMENT, SEX, crossed="no")
+    twice = pd.DataFrame({"sex": SEX, "region": REGION}).set_axis(["a", "a"], axis=1)
+    with pytest.raises(ValueError, match="`sensitive_features` must name every column once"):
+        bf.audit(SEGMENT, twice)

@@ -181,6 +181,8 @@ def test_what_fairness_costs_beside_k_means(contents, make_tree):
     off = bf.fairness.report(plain.labels_, contents.groups).attrs["off_by"]
     assert f"a count is up to {off:,.1f} rows away from a group's share" in said
     assert distance_table(contents)[1][-1][0] == "overall"
+    assert "k-means without fairness: the price of fairness" in said
+    assert "k-means without fairness. Without" in cost_of_fairness(read_contents(make_tree()))  # nobody promised any
     manhattan = make_tree(settings={"parameters": {"loss": "manhattan"}})
     assert cost_of_fairness(read_contents(manhattan)) is None
     assert cost_of_fairness(read_contents(make_tree(n_groups=0))) is None
