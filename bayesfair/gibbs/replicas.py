@@ -177,10 +177,10 @@ class Tempered(Target):
         return power * (jnp.log(inner.prior.rate + loss) - jnp.log(inner.prior.rate + loss[-1]))
 
     def drawn_temperatures(self, key, state):
-        """Inverse temperatures of every replica given its state, unless they are fixed."""
+        """Inverse temperatures of every replica given its state, or beta times those that are fixed."""
         inner, replicas = self.inner, state.replicas
-        if inner.prior is None:
-            return replicas.lambdas
+        if inner.prior is None:  # not those before, which may be of another ladder
+            return jax.tree.map(lambda part: part[-1] * self.betas, replicas.lambdas)
         rate = inner.prior.rate + jax.vmap(lambda one: inner.total_loss(inner.losses(one)))(replicas)
         drawn = jax.random.gamma(key, self.betas * (inner.prior.shape + inner.degrees)) / rate
         return jax.vmap(inner.with_dispersion)(replicas.lambdas, drawn)

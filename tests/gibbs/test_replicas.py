@@ -31,14 +31,22 @@ class AsCold(Tempered):
         return Tempered(self.inner, jnp.ones_like(self.betas)).drawn_temperatures(key, state)
 
 
-@pytest.mark.slow
-def test_replicas_at_fixed_temperatures_keep_the_law():
+@as_pytree
+class OnTheFirstLadder(Tempered):
+    """A planted bug: fixed lambdas stay at the ladder on which the trial began."""
+
+    def drawn_temperatures(self, key, state):
+        return state.replicas.lambdas
+
+
+@pytest.mark.parametrize(("kind", "agrees"), [(Tempered, True), (OnTheFirstLadder, False)])
+def test_replicas_at_fixed_temperatures_keep_the_law_on_a_ladder_that_was_spaced_anew(kind, agrees):
     t = tiny("1:1", "manhattan", dtype=np.float32)
-    target = Tempered(t.target, on_device(BETAS, np.float32))
-    states = target.replicate(start(t, CHAINS).states)
+    target = kind(t.target, on_device(BETAS, np.float32))
+    states = kind(t.target, on_device((0.01, 0.02, 0.03, 1.0), np.float32)).replicate(start(t, CHAINS).states)
     run = Run(chain_keys(0, CHAINS), 0, states, target.moves(settings(t)), KeepFairlets())
     draws = many_draws(run, target, 20_000)
-    assert distance_to(label_law(t, joint(t, "manhattan")), draws) < NOISE
+    assert (distance_to(label_law(t, joint(t, "manhattan")), draws) < NOISE) == agrees
     assert 0 < draws.scalars["exchange_rate"].mean() < 1
     assert np.diff(draws.scalars["round_trips"]).min() >= 0
     together, matched = (part[..., None] == part[..., None, :] for part in (draws.labels, draws.fairlets.fairlet))
