@@ -83,11 +83,7 @@ class MixtureEngine(Engine):
             size = max(FEWEST, power_of_two(n_rows))
             rows = np.minimum(np.arange(block.start, block.start + size), block.stop - 1)
             log_joint = self.log_joint(columns.take(rows))[:n_rows]
-            has_density = np.isfinite(log_joint).any(1)
-            if not has_density.all():
-                got = f"row {block.start + has_density.argmin()}, so far away that every component's density is 0 there"
-                remedy = "Correct it, or use the units of the fit."
-                raise ValueError(message("X", "be near the rows of the fit", got, remedy))
+            check_has_density(np.isfinite(log_joint).any(1), block.start)
             found.append(of(log_joint))
         return np.concatenate(found)
 
@@ -97,3 +93,10 @@ class MixtureEngine(Engine):
         if empty:
             what = f"no row has its largest responsibility in components {empty}"
             tell(f"{type(self).__name__}: {what}. Remedy: {remedy}", ConvergenceWarning)
+
+
+def check_has_density(has_density, first=0):
+    """Raise a ValueError for the first of the rows, numbered from `first` on, at which no component has a density."""
+    if not has_density.all():
+        got = f"row {first + has_density.argmin()}, so far away that every component's density is 0 there"
+        raise ValueError(message("X", "be near the rows of the fit", got, "Correct it, or use the units of the fit."))

@@ -135,6 +135,7 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
     def _describe(self, X, **more):
         """Take the names of the user's table X, and `more` of its columns, for the tree."""
         names = column_names(X)
+        more |= {"named_by_text": names is not None and all(isinstance(name, str) for name in names)}
         names = None if names is None else [str(name) for name in names]
         self._names, self._row_names = {"feature_names": names, **more, "scaling": noted_scaling(X)}, row_names(X)
 
@@ -186,8 +187,10 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         self._checksum = _checksum_of_table(tree)
         self._row_names = tree["posterior"]["obs"].values
         self.n_features_in_ = tree["observed_data"]["X"].shape[1]
-        if self._names["feature_names"] is not None:
-            self.feature_names_in_ = np.array(self._names["feature_names"], dtype=object)
+        names = self._names["feature_names"]
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier table
+        if self._names.get("named_by_text", names is not None):  # as in scikit-learn; unknown in older files
+            self.feature_names_in_ = np.array(names, dtype=object)
 
     def _derived(self):
         """{attribute: function that computes it}, in order of dependence."""

@@ -19,6 +19,7 @@ from bayesfair.engines.tables import Encoder, categorical_positions, encoder_of,
 from bayesfair.estimators.base import PosteriorEstimator, whole_or_not
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import gap
+from bayesfair.models.exchange import check_ladder
 from bayesfair.models.parameters import SMOOTHING, Prior, check_prior
 from bayesfair.models.run import RunSettings, make_run
 from bayesfair.models.sampler import resolve_chain_method
@@ -30,6 +31,7 @@ from bayesfair.posterior.tree import build_tree, draws_of
 
 LABEL_BYTES = 16  # per label: in the draws, with its row's log-likelihood, and in the tree
 SPREADS = 1e-12, 1e12  # of columns: the model squares them in float32
+NARROW = 3e-3  # standard deviation of a cluster over a column's: below it float32 cancels to an error of .01 in a row's density
 PRIOR = "parameters"  # the variable of the group log_prior
 
 
@@ -212,9 +214,11 @@ class BayesianFairMixture(PosteriorEstimator):
 
     def _check_settings(self):
         """Raise an error if settings do not go together, or for a rule that no annotation can state."""
-        if isinstance(self.starts, str) or not len(self.starts) or not set(self.starts) <= set(STARTS):
-            rule = f"be some of {STARTS}"
+        if not isinstance(self.starts, (list, tuple)) or not self.starts or not set(self.starts) <= set(STARTS):
+            rule = f"be a list of some of {STARTS}"
             raise ValueError(message("starts", rule, repr(self.starts), "Leave it out to use all of them."))
+        if not isinstance(self.tempering, (bool, np.bool_)):
+            check_ladder("tempering", self.tempering)
         check_prior(self.prior, self.inference)
         if self.inference == "svi":
             refuse_unread(self, "num_warmup", "chain_method", where="if inference is 'svi'")
@@ -240,9 +244,8 @@ class BayesianFairMixture(PosteriorEstimator):
 
     def _draw(self, run, num_draws):
         self._finish(run.draw(num_draws, *self._going))
-        untempered = self.inference == "nuts" and self.tempering is False
         remedy = "tempering=True (--tempering) visits all modes in one chain."
-        self._warn_of_disagreement(lambda: remedy if untempered else "")
+        self._warn_of_disagreement(lambda: remedy if run.sampler.kind == "nuts" else "")
         return self
 
     def _finish(self, run):
@@ -269,6 +272,7 @@ class BayesianFairMixture(PosteriorEstimator):
             tree[STATE] = state_dataset(run.state())
         self._adopt(tree, run)
         self._warn_of_empty()
+        self._warn_of_narrow(run)
         return self
 
     def _warn_of_empty(self):
@@ -278,6 +282,26 @@ class BayesianFairMixture(PosteriorEstimator):
         if empty and not self._run.mixture.prior.is_sparse:
             what = f"components {empty} are no row's most frequent one; they are empty in some draws"
             tell(f"{type(self).__name__}: {what}. Remedy: ask for fewer components.", ConvergenceWarning)
+
+    def _warn_of_narrow(self, run):
+        """Warn of columns in which clusters are so narrow that densities in float32 have few digits."""
+        if "scales" not in run.draws:
+            return
+        spread, scales = np.asarray(run.observed.scaling.spread, float), run.draws["scales"]
+        if self.covariance_type == "isotropic":
+            scales, spread = scales[..., None, None], spread.max(keepdims=True)
+        narrow = (scales / spread).min(axis=(0, 1, 2)) < NARROW
+        if narrow.any():
+            names = self._names["continuous"]
+            narrow_ones = [repr(name) for name, is_narrow in zip(names, narrow) if is_narrow]
+            where = f" in {', '.join(narrow_ones)}" if len(narrow) == len(names) else ""
+            what = f"a standard deviation{where} is below {NARROW:.1%} of the table's in some draws"
+            why = "lp and log_likelihood have few right digits there"
+            remedy = (
+                "leave out a column in which one value fills a cluster, or make it a category (categorical_features)"
+            )
+            remedy += "; fit clusters that lie so far apart one by one."
+            tell(f"{type(self).__name__}: {what}: {why}. Remedy: {remedy}", ConvergenceWarning)
 
     def _adopt(self, tree, run):
         """Let the run use the tree's draws, with their renumbered clusters."""

@@ -81,10 +81,7 @@ class ReplicaExchange(MCMCKernel):
     default_fields = ("z", "diverging")
 
     def __init__(self, inner, inverse_temperatures):
-        betas = np.asarray(inverse_temperatures, dtype=np.float32)
-        if betas.ndim != 1 or len(betas) < 2 or not (np.diff(betas) > 0).all() or betas[0] < 0 or betas[-1] != 1:
-            rule = "be two or more increasing numbers from 0 on, the last one 1"
-            raise ValueError(message("inverse_temperatures", rule, betas.tolist(), "See bayesfair.models.ladder."))
+        betas = check_ladder("inverse_temperatures", inverse_temperatures)
         self._inner, self._betas, self._many = inner.wrap_model(tempered), jnp.asarray(betas), False
 
     @property
@@ -164,3 +161,15 @@ class Tempering(Messenger):
     def process_message(self, msg):
         if msg["type"] == "sample" and msg["is_observed"]:
             msg["scale"] = self.beta if msg.get("scale") is None else self.beta * msg["scale"]
+
+
+def check_ladder(argument, inverse_temperatures):
+    """Inverse temperatures of replicas as an array; a ValueError if they are none."""
+    try:
+        betas = np.asarray(inverse_temperatures, dtype=np.float32)
+    except (TypeError, ValueError):
+        betas = np.zeros(0, np.float32)
+    if betas.ndim != 1 or len(betas) < 2 or not (np.diff(betas) > 0).all() or betas[0] < 0 or betas[-1] != 1:
+        rule = "be two or more increasing numbers from 0 on, the last one 1"
+        raise ValueError(message(argument, rule, repr(inverse_temperatures), "See bayesfair.models.ladder."))
+    return betas

@@ -74,12 +74,19 @@ def check_prior(prior, inference="nuts"):
     if not isinstance(prior, Prior):
         rule, remedy = "be a bayesfair.models.Prior or None", "Its fields are numbers; Prior() is the default."
         raise TypeError(message("prior", rule, type(prior).__name__, remedy))
-    parts = prior.weight if isinstance(prior.weight, (tuple, list)) else (prior.weight,)
-    if len(parts) > 2:
+    parts = prior.weight if isinstance(prior.weight, (tuple, list)) else (prior.weight,) * 2
+    if len(parts) != 2:
         rule, remedy = "have a weight that is a number or a pair (shape, rate)", "0.01 makes a sparse mixture."
         raise ValueError(message("prior", rule, prior.weight, remedy))
+    if not (isinstance(prior.sd, (tuple, list)) and len(prior.sd) == 2):
+        rule, remedy = "have an sd that is a pair (median, sd of its logarithm)", "(0.5, 0.7) is the default."
+        raise ValueError(message("prior", rule, prior.sd, remedy))
     for part in parts:
         check_number("prior.weight", part, remedy="0.01 makes a sparse mixture, 2 is the default.")
+    for part in prior.sd:
+        check_number("prior.sd", part, remedy="(0.5, 0.7) is the default.")
+    for name in ("mean", "correlation", "level"):
+        check_number(f"prior.{name}", getattr(prior, name), remedy=f"{getattr(Prior(), name)} is the default.")
     if prior.is_sparse and inference == "svi":
         rule, remedy = "have a weight of at least 1 if inference is 'svi'", "Use inference='nuts'."
         raise ValueError(message("prior", rule, prior.weight, f"A normal guide has no empty components. {remedy}"))

@@ -9,6 +9,7 @@ import numpy as np
 from bayesfair._arrays import on_device, stack
 from bayesfair._check import attempt
 from bayesfair._draws import Draws, Statistic
+from bayesfair.engines.mixture import check_has_density
 from bayesfair.engines.tables import Encoder
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import gap
@@ -57,8 +58,9 @@ class RunSettings(NamedTuple):
         weight = prior.weight if np.isscalar(prior.weight) else tuple(map(float, prior.weight))
         mixture = Mixture(family, self.n_components, prior._replace(weight=weight, sd=tuple(prior.sd)), self.smoothing)
         kind, betas = self.inference, None
-        if self.tempering is not False:
-            betas = ladder(n_obs) if self.tempering is True else self.tempering
+        is_switch = isinstance(self.tempering, (bool, np.bool_))
+        if not is_switch or self.tempering:
+            betas = ladder(n_obs) if is_switch else self.tempering
             kind, betas = "exchange", tuple(np.atleast_1d(np.asarray(betas, np.float32)).tolist())
         return Sampler(mixture, kind, self.num_warmup, LEAPFROG_STEPS.get(kind), betas)
 
@@ -186,6 +188,7 @@ class MixtureRun(NamedTuple):
         """psi (N, K) of any rows, averaged over the draws; each row sums to 1 in float64."""
         rows = rows_of(x - self.encoder.middle, codes)
         psi = np.asarray(mean_psi(self.mixture, self.observed.scaling, rows, self.sites), np.float64)
+        check_has_density(np.isfinite(psi).all(1))
         return psi / psi.sum(1, keepdims=True)
 
     def simulate(self, sites):

@@ -54,8 +54,8 @@ def salso_partition(
     loss : {"vi", "binder"}, default "vi"
         As in `vi_partition` and `binder_partition`.
     fair : bool, default True
-        Whether to keep what the method guarantees of every draw, and the least balance and the least cluster size of the
-        draws.
+        Whether to keep what the method guarantees of every draw, the least balance and the least cluster size of the draws,
+        and every cluster if no draw has an empty one.
     num_starts : int, at least 1, default 8
         Draws from which the search starts, each judged by 200 draws. The best goes on with all.
     max_draws : int, "auto" or None, default "auto"
@@ -98,7 +98,8 @@ def salso_partition(
     draws = np.ascontiguousarray(np.asarray(labels[compared.draw]))
     groups = groups_of(tree) or everyone(tree)
     few = draws[evenly_spaced(len(draws), FEW)]
-    space = known, loss, groups, _as_draws(tree, groups) if fair else None
+    closes = not fair or not masses_of(tree).any(-1).all()
+    space = known, loss, groups, _as_draws(tree, groups) if fair else None, closes
     starts = dict.fromkeys([int(expected.argmin()), *evenly_spaced(len(draws), num_starts - 1).tolist()])
     searches = [search for search in (_Search(few, draws[at], *space) for at in starts) if search.fair()]
     if not searches:
@@ -141,12 +142,15 @@ def _as_draws(tree, groups):
 
 
 class _Search:
-    """A partition during its descent: `tables` (K, T, L) with all draws, `inner` (K,): mean_t sum_l f of them."""
+    """A partition during its descent: `tables` (K, T, L) with all draws, `inner` (K,): mean_t sum_l f of them.
 
-    def __init__(self, draws, labels, n_clusters, loss, groups, constraint: _AsDraws | None):
+    `closes`: may its last row leave a cluster?
+    """
+
+    def __init__(self, draws, labels, n_clusters, loss, groups, constraint: _AsDraws | None, closes):
         self.draws, self.labels, self.n_clusters = draws, labels.astype(np.intp), n_clusters
         self.code, self.n_groups = groups.code, len(groups.names)
-        self.constraint = constraint
+        self.constraint, self.closes = constraint, closes
         n = np.arange(len(labels) + 2, dtype=np.float64)
         self.f = n**2 if loss == "binder" else n * np.log2(np.maximum(n, 1))
         self.of_draw = np.ascontiguousarray(draws.T)  # makes a row's labels contiguous
@@ -224,7 +228,7 @@ class _Search:
         moved = np.bincount(self.code[people], minlength=self.n_groups)
         moved -= np.bincount(self.code[back], minlength=self.n_groups)
         counts = self.counts[[k, to]] + np.array([-moved, moved])
-        if not ((counts.sum(1) > 0).all() and self.fair(counts)):
+        if not ((self.closes or counts.any(1).all()) and self.fair(counts)):
             return False
         both, tables = [k, to], self.tables[[k, to]]
         draws = np.arange(tables.shape[1])

@@ -220,7 +220,10 @@ BAD = [
     ({"prior": 3}, {}, "`prior` must be"),
     ({"chain_method": "warp"}, {}, "`chain_method`"),
     ({"starts": ["anywhere"]}, {}, "`starts` must be"),
-    ({"tempering": [0.5, 0.9]}, {}, "the last one 1"),
+    ({"starts": {"fair"}}, {}, "`starts` must be"),
+    ({"tempering": [0.5, 0.9]}, {}, "`tempering` must be .* the last one 1"),
+    ({"tempering": "yes"}, {}, "`tempering` must be"),
+    ({"tempering": None}, {}, "`tempering` must be"),
     ({"covariance_type": "round"}, {}, "`covariance_type`"),
     ({}, {"sensitive_features": ["F"] * 90}, "at least two groups"),
     ({}, {"sensitive_features": SEX[:5]}, "one entry per row"),
@@ -231,6 +234,13 @@ BAD = [
     ({"prior": Prior(weight=0.0)}, {}, "`prior.weight` must be a finite number above zero"),
     ({"prior": Prior(weight=(1.0, -2.0))}, {}, "`prior.weight` must be a finite number above zero"),
     ({"prior": Prior(weight=(1.0, 2.0, 3.0))}, {}, "a pair"),
+    ({"prior": Prior(weight=(1.0,))}, {}, "a pair"),
+    ({"prior": Prior(sd=0.5)}, {}, "`prior` must have an sd that is a pair"),
+    ({"prior": Prior(sd=(-0.5, 0.7))}, {}, "`prior.sd` must be a finite number above zero"),
+    ({"prior": Prior(sd=(0.5, np.nan))}, {}, "`prior.sd` must be a finite number above zero"),
+    ({"prior": Prior(mean=0.0)}, {}, "`prior.mean` must be a finite number above zero"),
+    ({"prior": Prior(correlation=-1.0)}, {}, "`prior.correlation` must be a finite number above zero"),
+    ({"prior": Prior(level=0.0)}, {}, "`prior.level` must be a finite number above zero"),
     ({"prior": Prior(weight=0.01), "inference": "svi"}, {}, "at least 1 if inference is 'svi'"),
 ]
 
@@ -240,6 +250,21 @@ def test_bad_input_is_refused_with_a_remedy(settings, data, text):
     est = bf.BayesianFairMixture(**{"n_components": 2, **SHORT, **settings})
     with pytest.raises((ValueError, TypeError), match=text):
         est.fit(data.get("X", MIXED), sensitive_features=data.get("sensitive_features", SEX))
+
+
+@pytest.mark.filterwarnings("ignore:The chains do not agree")
+def test_clusters_on_one_value_are_told_and_rows_without_a_density_are_refused():
+    rng = np.random.default_rng(0)
+    X = MIXED[["age"]].assign(gain=np.where(rng.random(90) < 0.8, 0, rng.gamma(2, 2000, 90)))
+    est = mixture(
+        covariance_type="diag", fairness_weight=0, num_warmup=100, starts=["k-means"], tempering=np.bool_(False)
+    )
+    with pytest.warns(
+        ConvergenceWarning, match=r"a standard deviation in 'gain' is below 0\.3% of the table's in some draws"
+    ):
+        est.fit(X, sensitive_features=SEX)
+    with pytest.raises(ValueError, match="`X` must be near the rows of the fit, got row 1"):
+        est.predict(X[:2].assign(age=[30.0, 1e20]))
 
 
 SPARSE = {

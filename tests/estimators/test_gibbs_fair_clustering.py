@@ -71,6 +71,15 @@ def test_resume_from_a_file_is_one_longer_run(data, fitted, tmp_path):
     assert resumed.feature_names_in_.tolist() == longer.feature_names_in_.tolist()
 
 
+def test_columns_named_by_numbers_are_no_feature_names_as_in_scikit_learn(data, tmp_path):
+    est = fit(data)
+    numbered = data.features.set_axis(range(data.features.shape[1]), axis=1)
+    est.fit(numbered, sensitive_features=data.sensitive).predict(numbered)  # warned that X had no valid names
+    assert not hasattr(est, "feature_names_in_")
+    est.save(tmp_path / "run.nc")
+    assert not hasattr(GibbsFairClustering.load(tmp_path / "run.nc"), "feature_names_in_")
+
+
 @pytest.mark.slow
 def test_automatic_thinning_is_told_stored_and_gone_on_with(data, tmp_path, monkeypatch):
     """Chosen once, and the same draws however the run is cut."""
