@@ -226,13 +226,15 @@ def place(names, column):
 
 
 def check_in_memory(argument, table):
-    """Raise an error for a polars LazyFrame, a sparse matrix, or a masked array, of which NumPy would show what is masked."""
+    """Raise an error for a polars LazyFrame, a pyarrow table, a sparse matrix, or a masked array, which NumPy would unmask."""
     if np.ma.is_masked(table):
         remedy = f"Pass {argument}.filled(np.nan) if NaN is allowed; otherwise impute those entries or drop their rows."
         got = f"a masked array that hides {np.ma.count_masked(table)}"
         raise ValueError(message(argument, "show all its entries", got, remedy))
     if type(table).__name__ == "LazyFrame":
         raise TypeError(message(argument, "be a table in memory", "a LazyFrame", f"Pass {argument}.collect()."))
+    if type(table).__module__.startswith("pyarrow"):
+        raise TypeError(message(argument, "be a data frame or an array", "pyarrow's", f"Pass {argument}.to_pandas()."))
     if hasattr(table, "toarray"):
         got = f"a sparse {type(table).__name__}"
         raise TypeError(message(argument, "be a dense table", got, f"Pass {argument}.toarray(), if it fits in memory."))

@@ -40,6 +40,7 @@ BAD = {
     "durations": (pl.DataFrame({"t": [datetime.timedelta(1)]}), TypeError, "dates or durations in column 't'"),
     "dates in an array": (np.array([["2020-01-01"]], "M8[D]"), TypeError, "dates or durations in column 0"),
     "one name twice": (pd.DataFrame([[1, 2]], columns=["a", "a"]), ValueError, "share the name 'a'"),
+    "pyarrow": (type("Table", (), {"__module__": "pyarrow.lib"})(), TypeError, r"got pyarrow's. Pass X.to_pandas\(\)"),
     "lazy": (pl.DataFrame({"a": [1]}).lazy(), TypeError, r"got a LazyFrame. Pass X.collect\(\)"),
     "sparse": (scipy.sparse.csr_matrix([[1.0]]), TypeError, r"X.toarray\(\)"),
     "masked": (np.ma.array([[1.0, 2.0]], mask=[[0, 1]]), ValueError, r"hides 1. Pass X.filled\(np.nan\)"),

@@ -30,6 +30,8 @@ def beside(table, names, rows):
     if not names.is_unique:
         got, remedy = f"{names[names.duplicated()][0]!r} twice", "Name a column of row names: --index COL."
         raise ValueError(message("--table", "name each row once", got, remedy))
+    if not rows.index.isin(names).all():  # whole numbers are read as numbers only if all names are
+        names, rows = names.map(str), rows.set_axis(rows.index.map(str))
     missing = rows.index.difference(names, sort=False)
     if len(missing):
         got, remedy = f"one without {missing[0]!r}", "Give the --index, --separator and --encoding of the fit."

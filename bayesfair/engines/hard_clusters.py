@@ -5,6 +5,7 @@ import numpy as np
 from bayesfair._arrays import cluster_sums, row_blocks
 
 NEAR = 1e-6  # distance below which a row's pull on a median stops growing
+STEPS, SHORT = 100, 1e-5  # most steps to a median; the step, in the spread of the data, at which they end
 
 
 def means_of(data, scaling, labels, centers):
@@ -12,13 +13,17 @@ def means_of(data, scaling, labels, centers):
     return _pulled(data, scaling, labels, centers, lambda block, rows: data.weight_of(block))
 
 
-def medians_near(data, scaling, labels, centers):
-    """Centres after one Weiszfeld step from `centers` (clusters, dim)."""
+def medians_of(data, scaling, labels, centers):
+    """Weighted geometric medians (clusters, dim) of the scaled rows, by Weiszfeld steps from `centers` until none is long."""
 
     def pull(block, rows):
         return data.weight_of(block) / np.maximum(np.linalg.norm(rows - centers[labels[block]], axis=1), NEAR)
 
-    return _pulled(data, scaling, labels, centers, pull)
+    for _ in range(STEPS):
+        before, centers = centers, _pulled(data, scaling, labels, centers, pull)
+        if np.abs(centers - before).max() <= SHORT:
+            break
+    return centers
 
 
 def cost_of(data, scaling, labels, centers, power):

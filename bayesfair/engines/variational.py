@@ -27,7 +27,7 @@ from bayesfair.engines.affinities import (
 )
 from bayesfair.engines.base import Engine, check_distinct, kmeans_centers
 from bayesfair.engines.data import some_rows
-from bayesfair.engines.hard_clusters import cost_of, means_of, medians_near
+from bayesfair.engines.hard_clusters import cost_of, means_of, medians_of
 from bayesfair.engines.optimize import Outcome
 from bayesfair.engines.row_split import free
 from bayesfair.engines.samples import FEWEST, stratified, weights_as_of_all
@@ -460,7 +460,7 @@ class VariationalFairClustering(Engine):
             log_hard = np.where(hard, np.float32(0), np.float32(-np.inf))
             cost = float(jax.jit(NormalizedCut.settled)(problem, log_hard[None], None, (), ())[0])
             return cost, means_of(*rows, np.zeros((self.n_clusters, data.X.shape[1])))
-        centers = (medians_near if self.objective == "kmedians" else means_of)(*rows, centers)
+        centers = (medians_of if self.objective == "kmedians" else means_of)(*rows, centers)
         return cost_of(*rows, centers, OBJECTIVES[self.objective].degree), centers
 
     def objective_of(self, losses):
@@ -482,7 +482,10 @@ def warn_of_absent_groups(masses, names, target):
     absent = [f"cluster {k} has no row of {names[g]!r}" for k, g in np.argwhere((masses == 0) & (target > 0))]
     if absent:
         more = f" ({len(absent)} such cases)" if len(absent) > 1 else ""
-        remedy = "raise fairness_weight or n_init, or ask for fewer clusters"
+        remedy = "raise fairness_weight or n_init"
+        if not np.allclose(masses.sum(0) / masses.sum(), target, atol=0.01):
+            remedy = "lower fairness_weight, or take target_proportions nearer to those of the data"
+        remedy += ", or ask for fewer clusters"
         what = f"fairness_error_ is infinite and the balance 0, because {absent[0]}{more}"
         tell(f"VariationalFairClustering: {what}. Remedy: {remedy}.")
     return bool(absent)

@@ -219,8 +219,8 @@ def draw(
         if not kept.done:
             raise
         tell(
-            f"Interrupted: kept the {kept.done} of {num_draws} draws made so far; "
-            f"resume(num_draws={num_draws - kept.done}), or resume() alone, makes the rest.",
+            f"Interrupted: kept the {kept.done} of {num_draws} draws made so far. Resume the run, without a number of draws, "
+            "to make the rest.",
             Interrupted,
         )
     return None if into is not None else (kept.run, kept.draws)

@@ -6,6 +6,8 @@ import pytest
 
 import bayesfair as bf
 from bayesfair.cli import main
+from bayesfair.cli.columns import row_names
+from bayesfair.cli.results import beside
 from bayesfair.cli.tables import write_table
 
 
@@ -58,6 +60,14 @@ def test_memberships_stand_beside_the_columns_of_the_table_whatever_its_order(ru
     found = written.iloc[:-1].set_index("who")["cluster (bayesfair)"].astype(int)
     assert (found.loc[expected.index] == expected["cluster"]).all()
     assert written.iloc[-1].isna()["cluster (bayesfair)"]
+
+
+def test_whole_numbers_as_names_are_found_beside_others_that_are_none():
+    rows = pd.DataFrame({"cluster": [0, 1]}, index=[101, 102])
+    table = pd.DataFrame({"id": ["102", "X9", "101"]})
+    assert beside(table, row_names(table, "id"), rows)["cluster"].tolist() == [1, pd.NA, 0]
+    with pytest.raises(ValueError, match="got one without '101'"):
+        beside(table[:2], row_names(table[:2], "id"), rows)
 
 
 def test_a_table_that_the_fit_did_not_have_is_refused(run_file, table, tmp_path, capsys):

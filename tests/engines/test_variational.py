@@ -111,6 +111,15 @@ def test_k_medians_reach_the_geometric_median(data):
     np.testing.assert_allclose(est.cost_, oracle.fun, rtol=1e-5)
 
 
+def test_centres_of_k_medians_are_the_medians_of_the_clusters_returned(data):
+    """One step from the soft clusters' was taken for them."""
+    est = fit(data, objective="kmedians", fairness_weight=2.0)
+    for k, center in enumerate(est.cluster_centers_):
+        pull = data[0][est.labels_ == k] - center
+        pull = (pull / np.linalg.norm(pull, axis=1, keepdims=True)).mean(0)
+        assert np.linalg.norm(pull) < 1e-3  # the gradient of the mean distance
+
+
 def test_against_every_hard_clustering_of_ten_rows():
     """The best of all 2^10 assignments by eq. (4): no restart may do better, the best of ten comes within 3%."""
     rng = np.random.default_rng(3)
@@ -244,6 +253,8 @@ def test_a_cluster_without_a_group_is_said(data):
         est = fit((X, group), fairness_weight=1e-6)
     assert est.fairness_error_ == np.inf
     assert not est.converged_
+    with pytest.warns(UserWarning, match=r"Remedy: lower fairness_weight, or take target_proportions nearer"):
+        fit((X, group), fairness_weight=1e-6, target_proportions={"a": 0.2, "b": 0.5, "c": 0.3})
 
 
 @pytest.mark.slow
