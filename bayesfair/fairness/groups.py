@@ -300,8 +300,8 @@ def _renamed(groups, names, merged):
     own = [name if name in names else merged for name in groups.names]
     if not set(own) <= set(names):
         new = next(name for name in groups.names if name not in names)
-        rule = f"hold groups of the fit, {', '.join(names)}"
-        remedy = "Check the spelling, or fit with rows of that group."
+        rule = f"hold groups of the fit, {', '.join(map(repr, names))}"
+        remedy = "Check the spelling and the order of the columns, or fit with rows of that group."
         raise ValueError(message("sensitive_features", rule, repr(new), remedy))
     present = [name for name in names if name in own]
     return Groups(np.array([present.index(name) for name in own], np.int32)[groups.code], tuple(present))
