@@ -297,9 +297,7 @@ class BayesianFairMixture(PosteriorEstimator):
             where = f" in {', '.join(narrow_ones)}" if len(narrow) == len(names) else ""
             what = f"a standard deviation{where} is below {NARROW:.1%} of the table's in some draws"
             why = "lp and log_likelihood have few right digits there"
-            remedy = (
-                "leave out a column in which one value fills a cluster, or make it a category (categorical_features)"
-            )
+            remedy = "leave out a column of which one value fills a cluster, or name it in categorical_features"
             remedy += "; fit clusters that lie so far apart one by one."
             tell(f"{type(self).__name__}: {what}: {why}. Remedy: {remedy}", ConvergenceWarning)
 

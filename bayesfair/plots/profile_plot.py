@@ -13,11 +13,7 @@ from bayesfair.posterior.cluster_profiles import EVERYONE, GROUP, SPREAD, in_wor
 from bayesfair.posterior.cluster_profiles import profile as profile_of
 
 LINE, HEAD = 0.27, 1.25  # heights in inches: of a line, and of the rest
-COLUMN, LETTER, ASIDE = (
-    0.45,
-    0.06,
-    1.0,
-)  # widths in inches: of a column at least, a letter of a line's name, and the rest
+COLUMN, LETTER, ASIDE = 0.45, 0.06, 1.0  # least widths in inches: of a column, a letter of a name, and the rest
 REACH = 1.5  # standard deviations at the ends of the colour scale
 NARROW = 7  # clusters from which letters are smaller
 
