@@ -7,7 +7,6 @@ damped Newton steps solve for the duals and centres take a step of EM. Many star
 their ends into labels.
 """
 
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -16,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
 from bayesfair._arrays import aligned_empty, row_blocks
+from bayesfair._jit import jit
 from bayesfair.balanced.centroids import Centroids
 from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.fairness.balanced import is_exact
@@ -100,7 +100,7 @@ class SoftMoments(NamedTuple):
     dual: Float[ArrayLike, "..."]
 
 
-@partial(jax.jit, static_argnames="loss")
+@jit(static_argnames="loss")
 def moments(loss, rows: SortedRows, centers, alpha, inverse_temperature, wanted) -> SoftMoments:
     """Moments of these rows at centres and alpha (starts, ...), for the starts that are `wanted`; the dual is per block."""
 

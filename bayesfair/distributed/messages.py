@@ -15,6 +15,7 @@ import numpy as np
 import bayesfair
 from bayesfair._arrays import power_of_two
 from bayesfair._check import message
+from bayesfair._jit import jit
 from bayesfair.distributed.processes import check_mesh, lost_processes_told
 
 SMALLEST = 1 << 12  # bytes of a parcel; larger ones are powers of two, so that few programs compile
@@ -52,7 +53,7 @@ def _gathering():
     devices = np.array(jax.devices()).reshape(jax.process_count(), -1)
     mesh = jax.sharding.Mesh(devices, ("processes", "devices"))
     where = [jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*axes)) for axes in (("processes",), ())]
-    return where[0], jax.jit(_itself, out_shardings=where[1])
+    return where[0], jit(_itself, out_shardings=where[1])
 
 
 def _itself(parcels):

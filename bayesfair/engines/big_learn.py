@@ -15,6 +15,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from bayesfair._arrays import row_blocks
 from bayesfair._check import message, place, tell
+from bayesfair._jit import jit
 from bayesfair._rows import Rows
 from bayesfair._scaling import center_and_spread, check_resolution
 from bayesfair._settings import Count, NotNegative, Positive, Seed
@@ -337,7 +338,7 @@ def check_start(X, middle, names, min_eigenvalue, everybody):
         tell(f"BigLearnMixture: {what}. Remedy: {SCALE}")
 
 
-@jax.jit
+@jit
 def starts_of(problem: SeenRows, parameters):
     """States of `settle` for a batch of parameters."""
     return jax.vmap(lambda one: joint_of(problem, one)[0])(parameters)

@@ -13,6 +13,7 @@ from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesfair._check import check_integer, message, refuse_unread, tell, warn_of_no_numbers
+from bayesfair._jit import jit
 from bayesfair._rows import Rows, total
 from bayesfair._scaling import warn_of_scales
 from bayesfair._settings import Count, NotNegative, Positive, Seed, Share
@@ -59,7 +60,8 @@ STRICTER = 3  # how often the weight is doubled and the temperature halved while
 PATIENCE = 6
 
 
-jitted_log_joint = jax.jit(Family.log_joint, static_argnums=0)
+jitted_log_joint = jit(Family.log_joint, static_argnums=0)
+jitted_unpack_factor = jit(unpack_factor)
 
 
 class _Interrupted(Exception):
@@ -469,7 +471,7 @@ class FairMixture(MixtureEngine):
         self.means_ = np.asarray(parameters.mean, np.float64) * scale + self._encoder.middle
         self.level_probabilities_ = np.exp(np.asarray(self._family.log_levels(parameters.logits)))
         if self.covariance_type == "full":
-            factor = np.asarray(jax.jit(unpack_factor)(parameters.spread)[0], np.float64)
+            factor = np.asarray(jitted_unpack_factor(parameters.spread)[0], np.float64)
             self.covariances_ = np.linalg.inv(factor @ factor.swapaxes(1, 2)) * np.outer(scale, scale)
         else:
             self.covariances_ = np.exp(spread) * (scale**2 if self.covariance_type == "diag" else scale[:1].sum() ** 2)
@@ -494,7 +496,7 @@ class FairMixture(MixtureEngine):
         return float(-2 * log_density.sum() + free * np.log(len(log_density)))
 
 
-@partial(jax.jit, static_argnames="family")
+@jit(static_argnames="family")
 def m_step_at(family: Family, old: Components, rows: Rows, centers):
     """The M-step of hard assignments to the nearest centre; `centers`: (clusters, columns and levels)."""
 

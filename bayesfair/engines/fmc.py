@@ -21,6 +21,7 @@ import optax
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 
 from bayesfair._arrays import cell_masses, code_masses, namespace
+from bayesfair._jit import jit
 from bayesfair._rows import Rows, each, total
 from bayesfair.engines.data import Data
 from bayesfair.engines.families import Components, EncodedTable, Expected, Family, encoded_table
@@ -331,7 +332,7 @@ def start_states(family: Family, problem: FairRows, parameters: Components, rule
     return jax.tree.map(lambda part: np.asarray(part)[None], state)
 
 
-_standing = jax.jit(standing_of, static_argnames="family")
+_standing = jit(standing_of, static_argnames="family")
 
 
 def told_by(family: Family, batch: GroupedRows, parameters: Components) -> Told:
@@ -343,7 +344,7 @@ def told_by(family: Family, batch: GroupedRows, parameters: Components) -> Told:
     return Told(family.expected(parameters, table, batch.weight * responsibilities), parameters.mean, entropy)
 
 
-@partial(jax.jit, static_argnames="family")
+@jit(static_argnames="family")
 def _told_by_each(family: Family, batches: Rows, parameters: Components) -> Told:
     return jax.lax.map(lambda batch: told_by(family, batch, parameters), batches.parts)
 
@@ -358,7 +359,7 @@ def fairness_of(family: Family, parameters: Components, problem: FairRows, split
     return masses.sum(1) / masses.sum(), gaps_of_shares(masses / masses.sum(0)), gaps_of_shares(soft)
 
 
-@partial(jax.jit, static_argnames="family")
+@jit(static_argnames="family")
 def labels_of(family: Family, parameters: Components, problem: FairRows):
     """The component of largest responsibility of every row (blocks, rows)."""
 

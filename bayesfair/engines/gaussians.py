@@ -7,7 +7,6 @@ mu_m - L_mm^-1 L_mo (x_o - mu_o), and log |Sigma_oo| = log |Sigma| + log |L_mm|.
 """
 
 import math
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -16,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from bayesfair._arrays import aligned_empty, computed_once, inner_sum, power_of_two, row_blocks, row_numbers
+from bayesfair._jit import jit
 from bayesfair._rows import Rows, each, of_blocks, total
 from bayesfair.engines.families import inverse_of_lower
 from bayesfair.engines.row_split import UNSPLIT, here
@@ -291,7 +291,7 @@ def log_density(parameters: Gaussians, rows: tuple[Rows, ...], seen: Bool[Array,
     return sum(total(of_block, part, *known) for part in rows)
 
 
-@partial(jax.jit, static_argnames="only_largest")
+@jit(static_argnames="only_largest")
 def log_joint(parameters: Gaussians, rows: tuple[Rows, ...], only_largest=False):
     """log pi_k + log N(x_T; mu_kT, Sigma_kTT), with T the coordinates present in a row: (blocks, clusters, rows) each.
 

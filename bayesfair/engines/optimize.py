@@ -3,7 +3,6 @@
 States carry a leading axis: restarts, or a path of fairness weights. All advance together; converged ones stand still.
 """
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -13,6 +12,7 @@ from jaxtyping import ArrayLike, Bool, Float, Int
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesfair._check import Interrupted, tell
+from bayesfair._jit import jit
 from bayesfair._progress import progress
 
 CHUNK = 25  # iterations between updates of the progress bar and checks for Ctrl-C
@@ -111,7 +111,7 @@ def _is_gone(tree):
     return any(isinstance(part, jax.Array) and part.is_deleted() for part in jax.tree.leaves(tree))
 
 
-@partial(jax.jit, donate_argnames="state")
+@jit(donate_argnames="state")
 def _begun(state):
     """Where runs begin. As made by a program, and with its dtype, as in every later chunk: else chunks are compiled twice."""
     n_runs = jax.tree.leaves(state)[0].shape[0]
@@ -119,7 +119,7 @@ def _begun(state):
     return _Progress(state, jnp.full(n_runs, jnp.inf, float), *none)
 
 
-@partial(jax.jit, static_argnames=("step", "length"), donate_argnames="progress")
+@jit(static_argnames=("step", "length"), donate_argnames="progress")
 def _chunk(step, problem, progress: _Progress, tol, patience, most, length):
     """Up to `length` iterations of every run, and their changes of the losses (runs, length)."""
 

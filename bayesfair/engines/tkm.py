@@ -15,6 +15,7 @@ from jax.ops import segment_max, segment_sum
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from bayesfair._arrays import inner_sum
+from bayesfair._jit import jit
 from bayesfair._rows import Rows, each, farthest, largest, sum_of_terms, total
 from bayesfair.engines.families import squared_distances
 
@@ -281,7 +282,7 @@ class GradientDescent:
         return Partition(centers, labels, key), cluster_losses(problem, centers, labels).sum()
 
 
-@jax.jit
+@jit
 def start_states(problem: TiltedRows, centers, keys):
     """Partitions of all runs."""
     return Partition(centers, jax.vmap(partial(nearest, problem))(centers), keys)

@@ -10,6 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from bayesfair._arrays import row_numbers
 from bayesfair._check import message, refuse_unread, tell
+from bayesfair._jit import jit
 from bayesfair._names import Graph, csr_array
 from bayesfair._scaling import Scaling, scaling_of, warn_of_scales
 from bayesfair._settings import Count, NotNegative, Seed
@@ -56,6 +57,8 @@ EXPLORE_ROWS = 2**15  # rows that are explored if the table is more than one blo
 BLOCK = 8192  # rows
 ENOUGH = 1000  # least number of rows of a group among them, or the whole group if it is smaller
 HEAVIER = 1.0, 1.1, 1.25, 1.5, 2.0, 3.0  # weights tried on all rows, relative to the one that was fair enough on a part
+
+settled_cut = jit(NormalizedCut.settled)
 
 
 @dataclass(eq=False, repr=False)
@@ -458,7 +461,7 @@ class VariationalFairClustering(Engine):
         if self.objective == "ncut":
             hard = np.equal.outer(np.arange(self.n_clusters), self.labels_)
             log_hard = np.where(hard, np.float32(0), np.float32(-np.inf))
-            cost = float(jax.jit(NormalizedCut.settled)(problem, log_hard[None], None, (), ())[0])
+            cost = float(settled_cut(problem, log_hard[None], None, (), ())[0])
             return cost, means_of(*rows, np.zeros((self.n_clusters, data.X.shape[1])))
         centers = (medians_of if self.objective == "kmedians" else means_of)(*rows, centers)
         return cost_of(*rows, centers, OBJECTIVES[self.objective].degree), centers

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, UInt
 
 from bayesfair._arrays import on_device
+from bayesfair._jit import jit
 from bayesfair._rows import Rows, each, total
 from bayesfair.engines.families import squared_distances
 from bayesfair.engines.hard_clusters import NEAR
@@ -237,7 +238,7 @@ def links_of(affinity, weight) -> Links:
     return Links(*map(on_device, entries), on_device(np.bincount(row, value), jnp.float32))
 
 
-@partial(jax.jit, static_argnames="descent")
+@jit(static_argnames="descent")
 def cost_per_row(descent: Descent, problem: TargetedRows, centers):
     """Cost per row at the nearest centres, without fairness."""
 
@@ -267,7 +268,7 @@ def start_state(descent: Descent, problem: TargetedRows, centers, fairness_weigh
     return state._replace(lipschitz=jnp.maximum(lipschitz, jnp.finfo(jnp.float32).tiny))
 
 
-@partial(jax.jit, static_argnames="descent")
+@jit(static_argnames="descent")
 def start_states(descent: Descent, problem: TargetedRows, centers, weights, others):
     """`start_state` for every run."""
     return jax.vmap(partial(start_state, descent, problem))(centers, weights, others)

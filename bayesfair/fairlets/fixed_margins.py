@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesfair._check import check_integer, listed, message
+from bayesfair._jit import jit
 
 
 class Info(NamedTuple):
@@ -253,7 +254,7 @@ def log_acceptance(H, new, log_weights, acceptance):
     return jax.nn.log_sigmoid(log_ratio) if acceptance == "heat-bath" else jnp.minimum(log_ratio, 0.0)
 
 
-@partial(jax.jit, static_argnames=("acceptance", "cycles"))
+@jit(static_argnames=("acceptance", "cycles"))
 def _run(key, H, log_weights, num_steps, acceptance, cycles):
     n_rows, n_columns = H.shape
     allowed = log_weights > -jnp.inf

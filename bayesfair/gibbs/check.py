@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesfair._check import check_features, check_integer, generator_of, message
+from bayesfair._jit import jit
 from bayesfair.gibbs.loss import Loss, Units, cluster_means
 
 FEWEST_ROWS, MOST_ROWS, MOVES, DRAWS = 8, 24, 40, 4_000
@@ -71,7 +72,7 @@ def check_loss(loss, X, *, n_clusters=3, random_state=0):
     rng = generator_of(random_state)
     rows = X[rng.choice(len(X), min(len(X), MOST_ROWS), replace=False)]
     units = Units(rows, rng.uniform(0.5, 2.0, len(rows)), rng.permutation(np.arange(len(rows)) % n_clusters))
-    trial = Trial(loss, units, n_clusters, jax.jit(loss.cluster_losses, static_argnums=1))
+    trial = Trial(loss, units, n_clusters, jit(loss.cluster_losses, static_argnums=1))
     compares_by_value(loss)
     with jax.enable_x64(True):
         tells_a_number_per_cluster(trial)
@@ -173,7 +174,7 @@ def has_a_dissimilarity_for_fairlets(trial):
     _require(table.min() >= 0, "have a dissimilarity that is a number, never below 0", table.min(), remedy)
     require_same(D.pairwise(rows, rows), table, "have a dissimilarity whose `pairwise` is `between`")
     members, mask = rows[:FEWEST_ROWS].reshape(2, 4, -1), np.array([[True] * 4, [True] * 3 + [False]])
-    in_jax, *hubs = jax.jit(partial(_of_fairlets, D))(rows, members, mask)
+    in_jax, *hubs = jit(partial(_of_fairlets, D))(rows, members, mask)
     require_same(in_jax, table, "have a dissimilarity that is the same in NumPy and JAX")
     paid = [np.sum(D.to_center(held, held.mean(0))) for held in (members[0], members[1, :3])]
     for hub in (D.hub(members, mask), *hubs):
@@ -220,7 +221,7 @@ def tells_what_moves_change(trial):
     rule = "return from `insertion` the increase of `cluster_losses` when a unit joins, after any moves"
     remedy = "Correct `start`, `remove`, `insert` or `insertion`; those of `Loss` itself need `cluster_losses` only."
     moves = _moves(trial.units.cluster, n_clusters)
-    told = jax.jit(partial(_insertions, trial.loss, n_clusters))(trial.units, *map(np.array, zip(*moves)))
+    told = jit(partial(_insertions, trial.loss, n_clusters))(trial.units, *map(np.array, zip(*moves)))
     cluster = trial.units.cluster
     for (i, new), costs in zip(moves, told):
         _require_same(costs, _gains_from_scratch(trial, cluster, i), rule, remedy, scale=scale)
@@ -263,7 +264,7 @@ def draws_centers_that_fit(trial):
     if trial.loss.augmentation is None:
         return
     inverse_temperature = 0.5 * trial.units.center.size / trial.losses().sum()
-    compiled = jax.jit(partial(_augmented, trial.loss, trial.n_clusters))
+    compiled = jit(partial(_augmented, trial.loss, trial.n_clusters))
     identities, seen, told = compiled(trial.units, inverse_temperature)
     for (rule, remedy), (one, other) in zip(IDENTITIES, identities):
         _require_same(one, other, rule, remedy, scale=trial.losses().sum())
@@ -321,7 +322,7 @@ def _some_numbers(trial):
         return loss.cluster_losses(units, n_clusters), loss.insertion(rest, *unit, n_clusters), pays
 
     loss, n_clusters = trial.loss, trial.n_clusters
-    return [np.asarray(part, float) for part in jax.jit(numbers)(trial.units)]
+    return [np.asarray(part, float) for part in jit(numbers)(trial.units)]
 
 
 def suffices_in_float32(trial, exact):

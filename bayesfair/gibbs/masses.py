@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from bayesfair._arrays import MANY
+from bayesfair._jit import jit
 from bayesfair._progress import progress
 from bayesfair.gibbs import mean_field
 from bayesfair.gibbs.bennett import ITSELF, UNKNOWN, LogRatio, both, log_mass_ratio, relative
@@ -211,7 +212,7 @@ def _jumps(keys, target, modes: Modes, states, length):
     return in_threads(partial(jumps, length), (keys, states), compile_first)
 
 
-@jax.jit
+@jit
 def _jumps_of(target, modes: Modes, length, chains):
     def one(key, state):
         made = jump(key, target, modes, target.open(state), lambda origin: 1 - origin, length)

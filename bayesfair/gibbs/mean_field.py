@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from bayesfair._jit import jit
 from bayesfair.gibbs.capabilities import HasLabels
 from bayesfair.gibbs.loss import BregmanLoss, cluster_means
 from bayesfair.gibbs.modes import Mode
@@ -36,7 +37,7 @@ def log_masses(modes: list[Mode], target: HasLabels) -> Estimates:
     return Estimates(*np.array([(values.mean(), spread / np.sqrt(len(values))) for values in found]).T)
 
 
-@jax.jit
+@jit
 def label_entropy(target: HasLabels, state) -> Float[Array, ""]:
     """Entropy of labels that rows choose independently given the means of the clusters, with the groups' counts on average."""
     state = target.open(state)

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from bayesfair._arrays import on_device, stack
+from bayesfair._jit import jit
 from bayesfair._partitions import partition_distance
 from bayesfair._progress import one_step, progress
 from bayesfair.gibbs.capabilities import HasUnits
@@ -190,7 +191,7 @@ def can_jump(target) -> bool:
     return augmentation is not None and augmentation.log_measure is not None
 
 
-@jax.jit
+@jit
 def _center_law(target, keys, states):
     def one(key, state):
         state, loss = target.open(state), target.loss

@@ -12,6 +12,7 @@ from jaxtyping import Array, Int, UInt
 
 from bayesfair._check import Interrupted, message, tell
 from bayesfair._draws import Draws, FairletDraws
+from bayesfair._jit import jit
 from bayesfair._progress import one_step, progress
 from bayesfair.distributed.messages import agreed
 from bayesfair.gibbs.problem import Problem
@@ -81,7 +82,7 @@ def chain_keys(seed: int, num_chains: int, first=0) -> UInt[Array, "chains 2"]:
     return _keys_of(jax.random.PRNGKey(seed), np.arange(first, first + num_chains, dtype=np.uint32))
 
 
-@jax.jit
+@jit
 def _keys_of(key, chains):
     return jax.vmap(lambda chain: jax.random.fold_in(key, chain))(chains)
 

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from bayesfair._draws import Statistic
+from bayesfair._jit import jit
 from bayesfair.gibbs.target import Target
 from bayesfair.gibbs.threads import of_every_chain
 
@@ -81,7 +82,7 @@ def sweep(key, target: Target, state, moves, number=0):
     return target.close(opened), {**stats, **target.scalars(opened)}
 
 
-@partial(jax.jit, static_argnames=("moves", "length", "fairlets"))
+@jit(static_argnames=("moves", "length", "fairlets"))
 def run_chunk(target: Target, chains, numbers, moves: tuple, length: int, fairlets: bool = False):
     """Draws of all chains (keys, states): `numbers` are the first sweep, how many draws, and sweeps per draw.
 

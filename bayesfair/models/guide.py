@@ -1,7 +1,5 @@
 """A normal guide of a mixture's posterior on the unconstrained scale, fitted from its best start: fast, one mode."""
 
-from functools import partial
-
 import jax
 import numpy as np
 from numpyro.infer import SVI, Trace_ELBO, init_to_value
@@ -9,6 +7,7 @@ from numpyro.infer.autoguide import AutoDiagonalNormal, AutoMultivariateNormal
 from numpyro.infer.util import unconstrain_fn
 from numpyro.optim import ClippedAdam
 
+from bayesfair._jit import jit
 from bayesfair._progress import progress
 from bayesfair.models.observed import Observed
 from bayesfair.models.sampler import Sampler, log_densities
@@ -41,18 +40,18 @@ def _inference(sampler, observed, best, key):
     return svi, svi.init(key, observed), guide
 
 
-@partial(jax.jit, static_argnums=0)
+@jit(static_argnums=0)
 def _start(sampler, observed, best, key):
     return _inference(sampler, observed, best, key)[1]
 
 
-@partial(jax.jit, static_argnums=0)
+@jit(static_argnums=0)
 def _climb(sampler, observed, best, state):
     svi, *_ = _inference(sampler, observed, best, state.rng_key)
     return jax.lax.scan(lambda state, _: svi.update(state, observed), state, length=CHUNK)
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@jit(static_argnums=(0, 1))
 def _draw(sampler, num_draws, observed, best, state, key):
     svi, _, guide = _inference(sampler, observed, best, key)
     sites = guide.sample_posterior(key, svi.get_params(state), observed, sample_shape=(num_draws,))

@@ -1,19 +1,18 @@
 """Predictions from draws of a mixture's parameters: labels, psi, and simulated rows. Sites have a leading axis."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpyro
 from jaxtyping import Array, Float
 
+from bayesfair._jit import jit
 from bayesfair._rows import sum_of_terms
 from bayesfair.models.observed import Observed, cluster_gaps
 from bayesfair.models.parameters import Mixture, log_prior, sample_parameters
 from bayesfair.models.rows import scaled_table
 
 
-@partial(jax.jit, static_argnums=0)
+@jit(static_argnums=0)
 def allocate(mixture: Mixture, observed: Observed, member, keys, sites):
     """Labels (draws, N) drawn from psi, its Delta, the log-likelihood (draws, N) and log prior (draws,), 0 if sparse."""
 
@@ -28,7 +27,7 @@ def allocate(mixture: Mixture, observed: Observed, member, keys, sites):
     return jax.lax.map(one, (keys, sites))
 
 
-@partial(jax.jit, static_argnums=0)
+@jit(static_argnums=0)
 def mean_psi(mixture: Mixture, scaling, rows, sites) -> Float[Array, "obs clusters"]:
     """psi of rows (N, columns), averaged over the draws; a plain float32 sum drifts in proportion to their number."""
     table, num_draws = scaled_table(rows, scaling, mixture.family), len(sites["weights"])
@@ -40,13 +39,13 @@ def mean_psi(mixture: Mixture, scaling, rows, sites) -> Float[Array, "obs cluste
     return sum_of_terms(of_draw, num_draws).T / num_draws
 
 
-@partial(jax.jit, static_argnames=("mixture", "num_obs"))
+@jit(static_argnames=("mixture", "num_obs"))
 def replicate_rows(mixture: Mixture, scaling, num_obs, keys, sites):
     """`num_obs` rows (draws, num_obs, columns) simulated from each draw."""
     return jax.lax.map(lambda part: mixture.row(scaling, part[1]).sample(part[0], (num_obs,)), (keys, sites))
 
 
-@partial(jax.jit, static_argnums=0)
+@jit(static_argnums=0)
 def prior_sites(mixture: Mixture, scaling, keys):
     """A draw of the parameters from their prior, without the fairness factor, for each key."""
 

@@ -15,6 +15,7 @@ from numpyro.infer.util import potential_energy, unconstrain_fn
 
 from bayesfair._arrays import stack, unstack
 from bayesfair._check import Interrupted, tell
+from bayesfair._jit import jit
 from bayesfair._progress import progress
 from bayesfair.models.exchange import ReplicaExchange
 from bayesfair.models.labels import sweeping_kernel
@@ -68,13 +69,13 @@ class Sampler(NamedTuple):
         return kernel
 
 
-@partial(jax.jit, static_argnums=0)
+@jit(static_argnums=0)
 def start_states(sampler: Sampler, observed: Observed, keys, init_params=None):
     """States (chains first) at unconstrained sites, or at NumPyro's own starts."""
     return jax.vmap(partial(sampler.start, sampler.kernel(observed), observed))(keys, init_params)
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@jit(static_argnums=(0, 1))
 def iterate(sampler: Sampler, vectorized, observed: Observed, state, length):
     """Run `length` iterations, at most CHUNK, so that one program serves all lengths.
 
@@ -97,7 +98,7 @@ def iterate(sampler: Sampler, vectorized, observed: Observed, state, length):
     return jax.vmap(chunk)(state) if vectorized else chunk(state)
 
 
-@partial(jax.jit, static_argnums=0)
+@jit(static_argnums=0)
 def unconstrained(sampler: Sampler, observed: Observed, sites):
     """Sites (chains, ...) on the unconstrained scale, where kernels start."""
     with warnings.catch_warnings():  # NumPyro expects to enumerate the labels, but they are given
@@ -105,14 +106,14 @@ def unconstrained(sampler: Sampler, observed: Observed, sites):
         return jax.vmap(partial(unconstrain_fn, sampler.model, (observed,), {}))(sites)
 
 
-@partial(jax.jit, static_argnums=0)
+@jit(static_argnums=0)
 def constrained(sampler: Sampler, observed: Observed, z):
     """Sites (draws, ...) from unconstrained ones, without deterministic sites."""
     sites = jax.vmap(sampler.ready_kernel(observed).postprocess_fn((observed,), {}))(z)
     return {name: value for name, value in sites.items() if name not in ("gap", "means", "weight_scores")}
 
 
-@partial(jax.jit, static_argnums=0)
+@jit(static_argnums=0)
 def log_densities(sampler: Sampler, observed: Observed, sites) -> Float[Array, " draws"]:
     """Log densities of sites (draws, ...) on the unconstrained scale."""
     described = sampler.model, (observed,), {}

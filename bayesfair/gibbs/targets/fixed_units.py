@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from bayesfair._arrays import aligned_empty, on_device
+from bayesfair._jit import jit
 from bayesfair._partitions import parts_of
 from bayesfair.fairlets.compositions import Capacities, anchor_group
 from bayesfair.gibbs.fairlet_units import fairlet_losses, fairlet_units, groups_of_slots
@@ -116,7 +117,7 @@ def _units_and_loss(table: Table, held: Capacities, loss: Loss, dtype):
     return center, weight, paid.sum(dtype=float)
 
 
-@jax.jit(static_argnames=("loss", "anchor_slot"))
+@jit(static_argnames=("loss", "anchor_slot"))
 def _opened(x, present, weight, mean_size, *, loss: Loss, anchor_slot):
     units = fairlet_units(x, present, weight, mean_size, None)
     return units.center, units.weight, fairlet_losses(loss.dissimilarity, anchor_slot, x, present, weight)

@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Int
 from bayesfair._arrays import MANY, on_device
 from bayesfair._check import check_integer
 from bayesfair._draws import Statistic
+from bayesfair._jit import jit
 from bayesfair.balanced.centroids import CENTROIDS, Centroids, centroids_of
 from bayesfair.balanced.labels import balanced_labels, cooled_labels
 from bayesfair.balanced.problem import BalancedProblem
@@ -216,7 +217,7 @@ class Labels(HasLabels, Target):
         return losses.clustering
 
 
-@jax.jit
+@jit
 def _loss(target, label):
     return target.losses(Labelling(label, None)).clustering
 

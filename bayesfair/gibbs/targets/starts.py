@@ -6,6 +6,7 @@ import numpy as np
 
 from bayesfair._arrays import on_device, row_blocks
 from bayesfair._check import message
+from bayesfair._jit import jit
 from bayesfair.gibbs.relocations import annealed_centers, few_rows, has_distinct_rows, relocated_centers
 from bayesfair.gibbs.states import FairletState, InverseTemperatures
 from bayesfair.gibbs.target import Settings, Table
@@ -31,17 +32,17 @@ def start_states(target, table: Table, settings: Settings, members, num_chains: 
 
 
 # Compiled as one: compiling operation by operation takes seconds.
-@jax.jit
+@jit
 def _losses(target, members, cluster):
     return target.losses(target.open(FairletState(members, cluster, None)))
 
 
-@jax.jit
+@jit
 def _labels(target, members, cluster):
     return target.labels(FairletState(members, cluster, None))
 
 
-@jax.jit
+@jit
 def _units(target, members):
     nowhere = jnp.zeros(target.n_fairlets, jnp.int32)
     return target.units_of(target.open(FairletState(members, nowhere, None)))
