@@ -38,6 +38,7 @@ from bayesfair.gibbs.target import Settings, Table, Target
 from bayesfair.gibbs.targets import resolve_target
 from bayesfair.gibbs.temperature import Dispersion, resolve_temperature
 from bayesfair.gibbs.thinning import suitable_thinning
+from bayesfair.gibbs.threads import warn_of_gpu
 from bayesfair.posterior.contingency import evenly_spaced
 from bayesfair.posterior.files import read_run, read_tree
 from bayesfair.posterior.guarantees import fairlet_capacities
@@ -360,6 +361,7 @@ class GibbsFairClustering(PosteriorEstimator):
         problem = self._problem(X, groups, weight)
         if self._loss.translation_invariant and self._mixed.n_numbers:
             warn_of_scales(X[:, : self._mixed.n_numbers], self._mixed.names)
+        warn_of_gpu()
         give_back_freed()
         length = self.num_chains, self.num_warmup, self.num_starts
         crossing = plain(self.mode_jumps), plain(self.tempering)

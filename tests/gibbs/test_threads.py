@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesfair.gibbs.threads import in_threads
+from bayesfair.gibbs.threads import in_threads, warn_of_gpu
 
 
 def chains(number):
@@ -35,3 +35,10 @@ def test_threads_have_the_callers_precision(x64):
 def test_an_error_in_a_thread_is_the_callers():
     with pytest.raises(ZeroDivisionError):
         in_threads(lambda chains: 1 // 0, chains(4))
+
+
+def test_a_gpu_is_told_to_be_slower(monkeypatch):
+    warn_of_gpu()  # a warning is an error in tests
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    with pytest.warns(UserWarning, match="Remedy: set JAX_PLATFORMS=cpu"):
+        warn_of_gpu()
