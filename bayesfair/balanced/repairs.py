@@ -16,7 +16,7 @@ DETER = 4  # cost of a move over the largest difference of costs: one more stop 
 
 
 class Repair(NamedTuple):
-    """Balanced labels (N,): at the nearest counts, with as few moves as these allow; and the end of a descent from there."""
+    """Balanced labels (N,): with as few moves as the nearest counts need; and the end of a descent from there."""
 
     fewest: np.ndarray
     cheapest: np.ndarray
@@ -32,7 +32,8 @@ def repair(problem: BalancedProblem, labels) -> Repair:
     """What makes `labels` (N,), codes of all clusters of the problem, balanced; an error if nobody can be labelled so."""
     problem, _ = in_own_units(problem)
     fewest = _fewest(problem, labels)
-    return Repair(fewest, descend(problem, fewest)[0])
+    cheapest = descend(problem, fewest)[0]
+    return Repair(cheapest if (cheapest != labels).sum() <= (fewest != labels).sum() else fewest, cheapest)
 
 
 def _fewest(problem, labels):

@@ -201,7 +201,7 @@ class BigLearnMixture(MixtureEngine):
     n_iter_ : int
         Rounds and final steps.
     converged_ : bool
-        Whether the final steps came to an end before `max_iter`.
+        Whether the final steps came to an end before ten times `max_iter`.
 
     Notes
     -----

@@ -447,7 +447,7 @@ class FairMixture(MixtureEngine):
         allowed = self._max_gap
         reached, default = max(self.gap_, self.hard_gap_), " by default" if self.max_gap is None else ""
         if reached > allowed:
-            what = f"gap_ is {self.gap_:.4f} and hard_gap_ {self.hard_gap_:.4f}, above max_gap, {allowed:g}{default}"
+            what = f"gap_ is {self.gap_:.3g} and hard_gap_ {self.hard_gap_:.3g}, above max_gap, {allowed:g}{default}"
             remedy = f"raise n_init, ask for fewer components, or allow what was reached: max_gap={1.05 * reached:.2g}"
             if self.batch_size is not None:
                 remedy = f"measure Delta on more rows (gap_subsample), {remedy}"

@@ -78,7 +78,7 @@ class VariationalFairClustering(Engine):
         How many nearest rows the affinity of a table has; all others if the table has fewer.
     fairness_weight : float, at least 0, optional
         Weight of the penalty against the cost per row (against the cut as it is); the paper's lambda divided by N. By
-        default the cost per row of k-means without fairness, or 1 for "ncut".
+        default the cost per row with the centres of k-means, without fairness, or 1 for "ncut".
     max_fairness_error : float, at least 0, optional
         Instead of a weight: take the smallest weight of a path whose hard clusters have at most this penalty, in nats.
     target_proportions : dict or array-like of shape (n_groups,), optional
@@ -113,7 +113,7 @@ class VariationalFairClustering(Engine):
     fairness_weight_ : float
         The weight that was used.
     objective_trace_ : numpy.ndarray
-        Cost plus weighted penalty, which never increases.
+        Cost per row plus weighted penalty, which never increases.
     n_iter_ : int
         Iterations done.
     converged_ : bool

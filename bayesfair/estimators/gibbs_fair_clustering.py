@@ -31,6 +31,7 @@ from bayesfair.fairness.groups import known_groups
 from bayesfair.gibbs.capabilities import HasFairlets
 from bayesfair.gibbs.loss import Loss
 from bayesfair.gibbs.losses import resolve_loss
+from bayesfair.gibbs.modes import FEWEST_SWEEPS, n_search_starts
 from bayesfair.gibbs.problem import make_problem, unscaled
 from bayesfair.gibbs.run import KeepFairlets, draw, tuning, warm_up
 from bayesfair.gibbs.search import FEW_ROWS, start_in_modes
@@ -121,7 +122,8 @@ class GibbsFairClustering(PosteriorEstimator):
         Sweeps from draw to draw. "auto" takes as many as make a draw worth half of an independent one, by the slowest
         scalar of the warm-up, within a budget of sweeps.
     num_starts : int, at least 0, default 32
-        Short runs from different starts that look for modes before the warm-up. 0 leaves the search out.
+        Short runs from different starts that look for modes before the warm-up, in whole batches of `num_chains`: at least
+        two, and one for every 48 sweeps of `num_warmup` at most. So 0 leaves the search out, and so does a warm-up below 96.
     mode_jumps : int, at least 1, "auto" or False, default "auto"
         How chains jump between modes and weigh them. "auto" makes jumps longer until the masses of the modes, or bounds of
         them, decide. An int allows jumps of up to so many steps, whatever they cost. False makes none; nothing is then
@@ -342,8 +344,9 @@ class GibbsFairClustering(PosteriorEstimator):
             where = "with composition='singletons', whose fairlets never change"
             refuse_unread(self, "fairlet_move", "keep_fairlets", where=where)
         if plain(self.mode_jumps) is not False:  # False means no jumps anyway
-            if self.num_starts == 0:
-                refuse_unread(self, "mode_jumps", where="if num_starts is 0, as nothing looks for modes")
+            if n_search_starts(self.num_starts, self.num_chains, self.num_warmup) == 0:
+                where = f"if num_starts is 0 or num_warmup below {2 * FEWEST_SWEEPS}, as nothing looks for modes"
+                refuse_unread(self, "mode_jumps", where=where)
             if plain(self.tempering) is True:
                 refuse_unread(self, "mode_jumps", where="under tempering=True")
             if self._loss.augmentation is None:

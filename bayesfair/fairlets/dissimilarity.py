@@ -118,7 +118,8 @@ class Bregman(Dissimilarity):
 
     Subclass it as a frozen dataclass and write `divergence`. potential(x), which is phi (...,), and gradient(y) (...,
     n_features) are needed for balanced labels (target="labels"). curvature(y) (..., n_features), the diagonal of the
-    second derivative, or 0 at the edge of the domain, is needed for inverse temperatures by "holmes-walker".
+    second derivative, or 0 at the edge of the domain, is needed for inverse temperatures by "holmes-walker" and by the
+    loss-likelihood bootstrap.
 
     References
     ----------

@@ -77,9 +77,9 @@ class Mode:
 
 
 def n_search_starts(num_starts: int, num_chains: int, num_warmup: int) -> int:
-    """Number of starts that the warm-up's sweeps allow, in whole batches of chains; 0 if they do not allow two batches."""
-    batches = min(-(-num_starts // num_chains), num_warmup // FEWEST_SWEEPS)
-    return num_chains * batches if batches > 1 else 0
+    """Number of starts that the warm-up's sweeps allow, in two or more whole batches of chains; 0 if there are none."""
+    batches = min(max(2, -(-num_starts // num_chains)), num_warmup // FEWEST_SWEEPS)
+    return num_chains * batches if num_starts > 0 and batches > 1 else 0
 
 
 def find_modes(problem: Problem, num_chains: int, n_starts: int, num_warmup: int, progress_bar=False) -> list[Mode]:

@@ -14,7 +14,7 @@ from bayesfair.gibbs.masses import Masses, cannot_cross, is_alive, middle, weigh
 from bayesfair.gibbs.modes import Mode, can_jump, find_modes, modes_table, n_search_starts
 from bayesfair.gibbs.moves.mode_jumps import ModeJumps, Modes
 from bayesfair.gibbs.problem import Problem
-from bayesfair.gibbs.replicas import temper
+from bayesfair.gibbs.replicas import FEWEST_SWEEPS, temper
 from bayesfair.gibbs.run import Chains, start_run
 
 FEW_ROWS = 100  # rows up to which replicas are tried unasked: beyond, they cost minutes and rarely make round trips
@@ -22,6 +22,10 @@ NO_TRIPS = (
     "tempering: replicas at 16 inverse temperatures made too few round trips between the hottest and the coldest one in "
     "the trial before the warm-up, so sampling continues without tempering. A longer warm-up makes a longer trial; "
     "tables of more than some hundreds of rows rarely make any."
+)
+NO_TRIAL = (
+    f"tempering: the trial before the warm-up takes num_warmup of at least {FEWEST_SWEEPS} sweeps, so sampling continues "
+    "without tempering. Remedy: raise num_warmup."
 )
 PERIOD = 4  # a jump of T steps is tried every T / PERIOD sweeps
 
@@ -70,7 +74,7 @@ def start_in_modes(
         if tempered is not None:
             return *tempered, None
         if tempering is True:
-            tell(NO_TRIPS, RuntimeWarning)
+            tell(NO_TRIPS if num_warmup >= FEWEST_SWEEPS else NO_TRIAL, RuntimeWarning)
     return problem, run, found
 
 

@@ -102,7 +102,7 @@ def _of_repair(found, constraint):
 
 
 def _moved(row, total):
-    return f"Moving {row['moved']:,} rows ({percent(row['moved'] / total)})"
+    return f"Moving {row['moved']:,} row{'' if row['moved'] == 1 else 's'} ({percent(row['moved'] / total)})"
 
 
 def _cost(row):

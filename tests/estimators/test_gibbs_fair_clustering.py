@@ -206,6 +206,7 @@ BAD_SETTINGS = [
     ({"n_clusters": 51}, "There are 50 fairlets"),
     ({"n_clusters": 0}, "`n_clusters` must be an integer"),
     ({"mode_jumps": np.True_}, "`mode_jumps` must be 'auto', False or"),
+    ({"mode_jumps": 5, "num_warmup": 95}, "if num_starts is 0 or num_warmup below 96"),
     ({"n_clusters": 2.5}, "`n_clusters` must be an integer"),
     ({"inverse_temperature": (0.0, 1.0)}, "`inverse_temperature` must be a finite number above zero"),
     ({"inverse_temperature": (1.0, -2.0)}, "`inverse_temperature` must be a finite number above zero"),

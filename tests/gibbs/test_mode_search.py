@@ -153,11 +153,21 @@ def test_without_a_search_chains_begin_at_the_targets_own_starts():
         assert found is None
         starts = problem.target.starts(problem.table, problem.settings, 2)
         jax.tree.map(np.testing.assert_array_equal, run.states, starts)
+    with pytest.warns(RuntimeWarning, match="num_warmup of at least 64 sweeps"):
+        start_in_modes(problem, 2, num_warmup=63, num_starts=0, tempering=True)
 
 
 @pytest.mark.parametrize(
     ("asked", "chains", "warmup", "made"),
-    [(32, 4, 1000, 32), (30, 4, 1000, 32), (32, 4, 100, 8), (32, 4, 50, 0), (0, 4, 1000, 0)],
+    [
+        (32, 4, 1000, 32),
+        (30, 4, 1000, 32),
+        (32, 4, 100, 8),
+        (32, 4, 50, 0),
+        (0, 4, 1000, 0),
+        (4, 4, 96, 8),
+        (1, 1, 1000, 2),
+    ],
 )
 def test_there_are_as_many_starts_as_the_warm_up_has_sweeps_for(asked, chains, warmup, made):
     assert n_search_starts(asked, chains, warmup) == made

@@ -56,6 +56,23 @@ def test_repairs_are_balanced_and_say_what_they_cost(found, X):
         assert table.attrs["within_ss"] == pytest.approx(repairs.loc[name, "within_ss"])
 
 
+def test_the_fewest_moves_are_the_cheapest_found_if_those_are_as_few():
+    """Brute force: of all labellings that move one row to balance, the cheapest."""
+    X = np.array([3.85, 2.33, 0.16, 2.17, 2.35, 2.3, -0.45, -1.07])
+    group, given = np.array([0, 1] * 4), np.array([1, 1, 0, 1, 0, 1, 0, 0])
+    found = bf.audit(given, group, X[:, None])
+    costs = []
+    for row in range(8):
+        labels = given.copy()
+        labels[row] = 1 - labels[row]
+        table = bf.fairness.report(labels, group, X[:, None])
+        if table.attrs["off_by"] < 1:
+            costs.append(table.attrs["within_ss"])
+    assert len(costs) > 1
+    assert found.repairs.loc["fewest moves", "within_ss"] == pytest.approx(min(costs))
+    assert "Moving 1 row (12%)" in str(found)
+
+
 def test_without_features_there_is_a_number_of_moves_and_no_names(X):
     plain = bf.audit(SEGMENT, SEX)
     assert plain.moves is plain.distances is plain.memberships is None
