@@ -51,6 +51,12 @@ def tell(text, category=UserWarning):
     warnings.warn(text, category, skip_file_prefixes=(PACKAGE,))
 
 
+def tell_of_interruption(kept, num_draws):
+    """Warn that Ctrl-C left so many of the draws."""
+    rest = "Resume the run, without a number of draws, to make the rest."
+    tell(f"Interrupted: kept the {kept} of {num_draws} draws made so far. {rest}", Interrupted)
+
+
 def attempt(what, compute):
     """`compute()`; if it fails, None and a warning that `what` is missing: after sampling no error may lose the draws."""
     try:
@@ -311,13 +317,13 @@ def _check_numbers(values, argument, where):
     if values.dtype.kind in "mM" or (values.dtype.kind == "O" and any(map(is_date, values))):
         remedy = "Turn dates into numbers, such as days since the first one, or drop the column."
         raise TypeError(message(argument, "hold numbers only", f"dates or durations in column {where}", remedy))
-    with suppress(TypeError, ValueError):
+    with suppress(TypeError, ValueError, OverflowError):
         values.astype(np.float64)
         return
     for row, entry in enumerate(values.astype(object)):
         try:
             np.asarray([entry], dtype=object).astype(np.float64)  # as the array does, which allows missing values
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             bad = f"{entry!r} at row {row}, column {where} ({error})"
             raise TypeError(message(argument, "hold numbers only", bad, NOT_NUMERIC)) from None
 
@@ -357,6 +363,6 @@ def _as_numbers(X, argument, dtypes):
         if hasattr(X, "iloc"):  # pandas: its own types have a missing value that NumPy lacks
             return X.to_numpy(dtype=dtypes[0], na_value=np.nan)
         return np.asarray(X, dtype=dtypes[0])
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         got = f"entries that are not ({error})"
         raise TypeError(message(argument, "hold numbers only", got, NOT_NUMERIC)) from error

@@ -37,6 +37,7 @@ BAD = {
     "dates": (pd.DataFrame({"day": pd.to_datetime(["2020-01-01"])}), TypeError, "dates or durations in column 'day'"),
     "dates as objects": (pd.DataFrame({"day": [DAY]}, dtype=object), TypeError, "dates or durations in column 'day'"),
     "dates in polars": (pl.DataFrame({"day": [DAY]}), TypeError, "dates or durations in column 'day'"),
+    "a number without end": (np.array([[1, 10**400]], dtype=object), TypeError, r"column 1 \(int too large"),
     "durations": (pl.DataFrame({"t": [datetime.timedelta(1)]}), TypeError, "dates or durations in column 't'"),
     "dates in an array": (np.array([["2020-01-01"]], "M8[D]"), TypeError, "dates or durations in column 0"),
     "one name twice": (pd.DataFrame([[1, 2]], columns=["a", "a"]), ValueError, "share the name 'a'"),

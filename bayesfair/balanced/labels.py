@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesfair._arrays import MANY, cell_masses
+from bayesfair._check import Interrupted, tell
 from bayesfair._progress import progress
 from bayesfair.balanced.annealing import Cooled, Multipliers
 from bayesfair.balanced.centroids import Centroids, Paid
@@ -85,24 +86,27 @@ class Cheapest(NamedTuple):
         The losses, which never rise.
     optimal : bool
         Whether nothing in the neighbourhood is cheaper.
+    interrupted : bool
+        Whether Ctrl-C ended the search.
 
     Examples
     --------
     >>> import bayesfair as bf
     >>> bf.balanced.Cheapest._fields
-    ('labels', 'trace', 'optimal')
+    ('labels', 'trace', 'optimal', 'interrupted')
     """
 
     labels: np.ndarray
     trace: np.ndarray
     optimal: bool
+    interrupted: bool = False
 
 
 def cheapest_labels(problem: BalancedProblem, n_starts, seed, *, max_iter, progress_bar=False) -> Cheapest:
     """The cheapest balanced labels found.
 
     Starts are cooled and recombined, and the best of them go down to a local optimum. In small tables the labels of tighter
-    bounds are starts as well: the loss never rises when such a bound is loosened.
+    bounds are starts as well: the loss never rises when such a bound is loosened. Ctrl-C keeps the cheapest labels so far.
 
     Parameters
     ----------
@@ -130,19 +134,30 @@ def cheapest_labels(problem: BalancedProblem, n_starts, seed, *, max_iter, progr
     few, generations = len(problem.X) <= FEW_ROWS, GENERATIONS if n_starts > 1 else 0
     rungs = rungs_of(problem) if len(problem.X) <= ROWS_WITH_RUNGS else []
     n_cooled, n_random = (n_starts, RANDOM * n_starts) if few else (min(FINALISTS, n_starts), 0)
+    best, ends = None, []
     with progress((1 + len(rungs)) * (generations + n_cooled + n_random), "cooling", progress_bar) as bar:
-        best = None
-        for constraint in (*rungs, problem.constraint):
-            rng, rung = np.random.default_rng(seed), problem._replace(constraint=constraint)
-            cooled = search(rung, n_starts, generations, rng, finalists=n_cooled, done=bar.update)
-            starts = [cooled.run(at) for at in range(n_cooled)]
-            starts += [random_start(rung, rng) for _ in range(n_random)]
-            ends = [] if best is None else [Cheapest(*descend(rung, best.labels, max_iter))]
-            for start in starts:
-                ends.append(settled_descent(rung, start, max_iter))
-                bar.update(1)
-            best = best_bounds(rung, min(ends, key=lambda end: end.trace[-1]), max_iter)
+        try:
+            for constraint in (*rungs, problem.constraint):
+                rng, rung = np.random.default_rng(seed), problem._replace(constraint=constraint)
+                cooled = search(rung, n_starts, generations, rng, finalists=n_cooled, done=bar.update)
+                starts = [cooled.run(at) for at in range(n_cooled)]
+                starts += [random_start(rung, rng) for _ in range(n_random)]
+                ends = [] if best is None else [Cheapest(*descend(rung, best.labels, max_iter))]
+                for start in starts:
+                    ends.append(settled_descent(rung, start, max_iter))
+                    bar.update(1)
+                best = best_bounds(rung, cheapest(ends), max_iter)
+        except KeyboardInterrupt:
+            if not (kept := [*ends, *([] if best is None else [best])]):  # those of a tighter bound will do
+                raise
+            best = cheapest(kept)._replace(optimal=False, interrupted=True)
+            tell("Interrupted: the cheapest labels so far are kept.", Interrupted)
     return best._replace(trace=unit * best.trace)
+
+
+def cheapest(ends) -> Cheapest:
+    """The end with the smallest loss."""
+    return min(ends, key=lambda end: end.trace[-1])
 
 
 def rungs_of(problem: BalancedProblem):

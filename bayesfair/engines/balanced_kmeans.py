@@ -154,7 +154,8 @@ class BalancedKMeans(Engine):
     def solve(self, problem: BalancedProblem, data) -> Outcome:
         settings = {"max_iter": self.max_iter, "progress_bar": self.progress_bar}
         found = cheapest_labels(problem, self.n_init, data.seed, **settings)
-        status = Outcome.CONVERGED if found.optimal else Outcome.RUNNING
+        ended = Outcome.INTERRUPTED if found.interrupted else Outcome.RUNNING
+        status = Outcome.CONVERGED if found.optimal else ended
         trace = found.trace * (data.total_weight / len(data.X))
         return Outcome(found.labels.astype(int), trace[-1], trace, len(trace), status)
 

@@ -1,5 +1,6 @@
 """The template of every engine: `fit`, `predict`, and what several engines share."""
 
+from functools import wraps
 from operator import itemgetter
 from typing import Self
 
@@ -9,7 +10,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._arrays import row_blocks
-from bayesfair._check import check_integer, check_weights, message, random_state_of, tell
+from bayesfair._check import Interrupted, check_integer, check_weights, message, random_state_of, tell
 from bayesfair._memory import give_back_freed
 from bayesfair._scaling import Scaling, standardise
 from bayesfair._settings import check_settings
@@ -24,6 +25,30 @@ from bayesfair.fairness.groups import Groups
 
 LONG = 60.0  # seconds of work above which a user is warned
 FARTHEST = 1e150  # largest distance from the middle of the training rows, in their spreads: squares stay finite
+
+
+def whole_or_not(method):
+    """Decorator of methods that fit: a failure leaves the estimator unchanged.
+
+    Yet a new posterior stays, whatever follows: an error, Ctrl-C, or a warning that is an error.
+    """
+
+    @wraps(method)
+    def whole(self, *arguments, **named):
+        before = vars(self).copy()
+        try:
+            return method(self, *arguments, **named)
+        except BaseException as error:
+            if vars(self).get("posterior_") is before.get("posterior_"):
+                vars(self).clear()
+                vars(self).update(before)
+            elif isinstance(error, KeyboardInterrupt):
+                what = "What is computed from it, such as `labels_`, may be missing."
+                remedy = "save the estimator and load it, which computes that again."
+                tell(f"Interrupted after sampling: `posterior_` is kept. {what} Remedy: {remedy}", Interrupted)
+            raise
+
+    return whole
 
 
 class Engine(ClusterMixin, BaseEstimator):
@@ -110,6 +135,7 @@ class Engine(ClusterMixin, BaseEstimator):
         """
         return self._fit(X, sensitive_features, sample_weight)
 
+    @whole_or_not
     def _fit(self, X, sensitive_features, sample_weight):
         """`fit` for every kind of X that the engine accepts."""
         check_settings(self)

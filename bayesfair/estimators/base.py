@@ -1,6 +1,6 @@
 """The common part of both samplers' estimators: a fit is a tree, which is written to a file and read back."""
 
-from functools import cached_property, wraps
+from functools import cached_property
 from html import escape
 from os import PathLike
 from time import perf_counter
@@ -15,6 +15,7 @@ from bayesfair._columns import noted_scaling
 from bayesfair._memory import peak_memory
 from bayesfair._names import DataTree
 from bayesfair.distributed.messages import digest
+from bayesfair.engines.base import whole_or_not
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
 from bayesfair.posterior.files import write_tree
 from bayesfair.posterior.in_short import brief
@@ -28,26 +29,6 @@ MAY_CHANGE = {"num_draws", "progress_bar", "mesh", "chain_method"}  # between `f
 COLOURS = {"good": "#117733", "caution": "#ddcc77", "bad": "#882255"}  # the report's colours
 PLAIN = "#888888"
 STYLE = "border-left: 0.4em solid {}; padding: 0.1em 0.8em; margin: 0.5em 0; max-width: 48em; overflow-wrap: anywhere"
-
-
-def whole_or_not(method):
-    """Decorator of methods that make a posterior: a failure before it exists leaves the estimator unchanged.
-
-    A new posterior stays, whatever follows: an error, Ctrl-C, or a warning that is an error.
-    """
-
-    @wraps(method)
-    def whole(self, *arguments, **named):
-        before = vars(self).copy()
-        try:
-            return method(self, *arguments, **named)
-        except BaseException:
-            if vars(self).get("posterior_") is before.get("posterior_"):
-                vars(self).clear()
-                vars(self).update(before)
-            raise
-
-    return whole
 
 
 class PosteriorEstimator(ClusterMixin, BaseEstimator):
@@ -183,12 +164,13 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
 
     def _take(self, tree, run):
         self.posterior_, self._run = tree, run
-        self.__dict__.pop("_in_short", None)  # left from an earlier posterior
+        for name in list(vars(self)):
+            if name == "_in_short" or (name.endswith("_") and name != "posterior_"):
+                delattr(self, name)  # left from an earlier posterior
         self._checksum = _checksum_of_table(tree)
         self._row_names = tree["posterior"]["obs"].values
         self.n_features_in_ = tree["observed_data"]["X"].shape[1]
         names = self._names["feature_names"]
-        self.__dict__.pop("feature_names_in_", None)  # of an earlier table
         if self._names.get("named_by_text", names is not None):  # as in scikit-learn; unknown in older files
             self.feature_names_in_ = np.array(names, dtype=object)
 
@@ -202,8 +184,6 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
 
     def _derive(self, **attributes):
         """Set attributes to the results of these functions; those that fail are absent."""
-        for name in attributes:
-            self.__dict__.pop(name, None)  # left from an earlier posterior
         for name, compute in attributes.items():
             value = attempt(f"`{name}`", compute)
             if value is not None:

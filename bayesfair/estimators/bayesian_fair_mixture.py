@@ -14,9 +14,9 @@ from bayesfair._check import check_integer, message, place, refuse_unread, tell,
 from bayesfair._names import DataTree
 from bayesfair._scaling import center_and_spread
 from bayesfair._settings import Count, Length, NotNegative, Positive, Seed, check_settings
-from bayesfair.engines.base import check_distinct
+from bayesfair.engines.base import check_distinct, whole_or_not
 from bayesfair.engines.tables import Encoder, categorical_positions, encoder_of, fit_encoder, read_columns, read_groups
-from bayesfair.estimators.base import PosteriorEstimator, whole_or_not
+from bayesfair.estimators.base import PosteriorEstimator
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import gap
 from bayesfair.models.exchange import check_ladder
@@ -207,7 +207,7 @@ class BayesianFairMixture(PosteriorEstimator):
         self._describe(X, **self._kinds(X), levels=levels, groups=list(groups.names))
         run = self._make_run(x, codes, groups, encoder)
         if self.inference == "svi":
-            num_draws = self.num_chains * self.num_draws
+            self._wanted = num_draws = self.num_chains * self.num_draws
             return self._finish(run.draw_from_guide(self.starts, num_draws, self.progress_bar))
         kinds = [self.starts[chain % len(self.starts)] for chain in range(self.num_chains)]
         return self._draw(run.start(kinds).warm_up(*self._going), self.num_draws)
@@ -243,6 +243,7 @@ class BayesianFairMixture(PosteriorEstimator):
         return resolve_chain_method(self.chain_method), self.progress_bar
 
     def _draw(self, run, num_draws):
+        self._wanted = (0 if run.draws is None else run.draws["lp"].shape[1]) + num_draws
         self._finish(run.draw(num_draws, *self._going))
         remedy = "tempering=True (--tempering) visits all modes in one chain."
         self._warn_of_disagreement(lambda: remedy if run.sampler.kind == "nuts" else "")
@@ -254,7 +255,7 @@ class BayesianFairMixture(PosteriorEstimator):
             run.labelled,
             np.hstack([run.x, run.codes]),
             run.groups if len(run.groups.names) > 1 else None,
-            settings=self._settings(),
+            settings=self._settings(wanted=self._wanted),
             feature_names=names["continuous"] + names["categorical"],
             obs_names=self._row_names,
             n_clusters=self.n_components,
@@ -290,15 +291,23 @@ class BayesianFairMixture(PosteriorEstimator):
         spread, scales = np.asarray(run.observed.scaling.spread, float), run.draws["scales"]
         if self.covariance_type == "isotropic":
             scales, spread = scales[..., None, None], spread.max(keepdims=True)
-        narrow = (scales / spread).min(axis=(0, 1, 2)) < NARROW
+        least = (scales / spread).min(axis=(0, 1, 2))
+        if "correlation_cholesky" in run.draws:  # a column given all others: several may determine one
+            given = (_given_the_others(factors) for factors in run.draws["correlation_cholesky"])
+            least = np.minimum(
+                least, np.min([(one * own / spread).min(axis=(0, 1)) for one, own in zip(given, scales)], 0)
+            )
+        narrow = least < NARROW
         if narrow.any():
             names = self._names["continuous"]
             narrow_ones = [repr(name) for name, is_narrow in zip(names, narrow) if is_narrow]
             where = f" in {', '.join(narrow_ones)}" if len(narrow) == len(names) else ""
-            what = f"a standard deviation{where} is below {NARROW:.1%} of the table's in some draws"
+            given = " (given the other columns)" if self.covariance_type == "full" else ""
+            what = f"a standard deviation{where}{given} is below {NARROW:.1%} of the table's in some draws"
             why = "lp and log_likelihood have few right digits there"
-            remedy = "leave out a column of which one value fills a cluster, or name it in categorical_features"
-            remedy += "; fit clusters that lie so far apart one by one."
+            remedy = "leave out a column of which one value fills a cluster, or name it in categorical_features; "
+            remedy += "leave out a column that others determine; " if given else ""
+            remedy += "fit clusters that lie so far apart one by one."
             tell(f"{type(self).__name__}: {what}: {why}. Remedy: {remedy}", ConvergenceWarning)
 
     def _adopt(self, tree, run):
@@ -409,7 +418,9 @@ class BayesianFairMixture(PosteriorEstimator):
             remedy = "A guide cannot be resumed: fit again."
             raise ValueError(message("inference", "be 'nuts' or 'gibbs'", "'svi'", remedy))
         self._start_clock(self.posterior_)
-        return self._draw(self._run, check_integer("num_draws", self.num_draws if num_draws is None else num_draws))
+        missing = self._wanted - self.posterior_["posterior"].sizes["draw"]
+        default = missing if missing > 0 else self.num_draws
+        return self._draw(self._run, check_integer("num_draws", default if num_draws is None else num_draws))
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
@@ -436,6 +447,7 @@ class BayesianFairMixture(PosteriorEstimator):
 
     def _run_of(self, tree, settings):
         names, X, constant = self._names, tree["observed_data"]["X"].values, tree["constant_data"]
+        self._wanted = settings.get("wanted", tree["posterior"].sizes["draw"])  # older files lack it
         dim = len(names["continuous"])
         x, codes = X[:, :dim], X[:, dim:].astype(np.int32)
         middle, spread, _ = center_and_spread(x) if dim else (np.zeros(0),) * 3
@@ -443,6 +455,11 @@ class BayesianFairMixture(PosteriorEstimator):
         group = constant["group"].values if "group" in constant else np.zeros(len(X), np.int32)
         run = self._make_run(x, codes, Groups(group, tuple(names["groups"])), encoder)
         return run.with_state(arrays_of(tree[STATE]), self.num_chains) if STATE in tree.children else run
+
+
+def _given_the_others(factors):
+    """Standard deviations (..., d) of columns given all others, relative to their own; factors (..., d, d) of correlations."""
+    return 1 / np.sqrt(np.square(np.linalg.inv(factors.astype(float))).sum(-2))
 
 
 def _with_draws_of(tree, run):

@@ -19,9 +19,9 @@ from bayesfair._settings import Count, Length, Positive, Seed, check_settings
 from bayesfair.balanced.placement import balanced_placement
 from bayesfair.distributed.messages import agreed, check_alike, digest, first_then_others, leads, sharing
 from bayesfair.distributed.processes import WHY_NO_ROWS
-from bayesfair.engines.base import check_distinct
+from bayesfair.engines.base import check_distinct, whole_or_not
 from bayesfair.engines.tables import categorical_positions, read_columns, read_groups
-from bayesfair.estimators.base import OF_YOUR_OWN, PosteriorEstimator, whole_or_not
+from bayesfair.estimators.base import OF_YOUR_OWN, PosteriorEstimator
 from bayesfair.estimators.mixed_tables import MixedTable, mixed_table
 from bayesfair.estimators.new_rows import distances, place_fairlets, soft_memberships
 from bayesfair.estimators.saved_runs import continued, modes_dataset, refuse_shares, state_of
@@ -154,7 +154,7 @@ class GibbsFairClustering(PosteriorEstimator):
     inverse_temperature_ : tuple of float
         Posterior means (lambda_f, lambda_c), or of whatever inverse temperatures the target has.
     cluster_centers_ : numpy.ndarray of shape (n_clusters, n_features)
-        Means of the clusters of `labels_`. Categorical columns become indicators.
+        Means of the clusters of `labels_`; NaN for an empty one. Categorical columns become indicators.
     n_iter_ : int
         Sweeps done.
     thinning_ : int
@@ -679,11 +679,12 @@ class GibbsFairClustering(PosteriorEstimator):
         lambdas = [name for name, values in posterior.data_vars.items() if values.attrs.get("kind") == "parameter"]
         return super()._derived() | {
             "inverse_temperature_": lambda: tuple(float(posterior[name].mean(dtype=float)) for name in lambdas),
-            "cluster_centers_": lambda: (
-                cluster_sums(X, self.labels_, self.n_clusters, weight)
-                / code_masses(self.labels_, self.n_clusters, weight)[:, None]
-            ),
+            "cluster_centers_": lambda: self._means(X, weight),
         }
+
+    def _means(self, X, weight):
+        mass = code_masses(self.labels_, self.n_clusters, weight)[:, None]
+        return cluster_sums(X, self.labels_, self.n_clusters, weight) / np.where(mass > 0, mass, np.nan)
 
     def _run_of(self, tree, settings):
         """The run's progress; its states are in the tree. Older files lack some of it."""

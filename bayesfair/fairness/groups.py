@@ -320,7 +320,8 @@ def encode_columns(sensitive_features):
 def _names(levels):
     names = [_joined(level, str) for level in levels]
     shared = {name for name, count in Counter(names).items() if count > 1}
-    return tuple(_joined(level, repr) if name in shared else name for name, level in zip(names, levels))
+    names = tuple(_joined(level, repr) if name in shared else name for name, level in zip(names, levels))
+    return names if len(set(names)) == len(names) else tuple(_joined(level, repr) for level in levels)
 
 
 def _joined(level, text):

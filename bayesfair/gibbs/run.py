@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Int, UInt
 
-from bayesfair._check import Interrupted, message, tell
+from bayesfair._check import message, tell_of_interruption
 from bayesfair._draws import Draws, FairletDraws
 from bayesfair._jit import jit
 from bayesfair._progress import one_step, progress
@@ -219,11 +219,7 @@ def draw(
     except KeyboardInterrupt:
         if not kept.done:
             raise
-        tell(
-            f"Interrupted: kept the {kept.done} of {num_draws} draws made so far. Resume the run, without a number of draws, "
-            "to make the rest.",
-            Interrupted,
-        )
+        tell_of_interruption(kept.done, num_draws)
     return None if into is not None else (kept.run, kept.draws)
 
 

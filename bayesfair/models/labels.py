@@ -10,7 +10,7 @@ from numpyro.infer.gibbs import CustomGibbs, Gibbs
 from bayesfair.fairness.metrics import gaps_of_shares
 from bayesfair.models.mixtures import labelled_mixture
 from bayesfair.models.observed import Observed, observe
-from bayesfair.models.parameters import Mixture
+from bayesfair.models.parameters import Mixture, mixture_of
 
 
 def labelled_kernel(
@@ -22,6 +22,7 @@ def labelled_kernel(
     n_levels=None,
     covariance_type="isotropic",
     fairness_weight: ArrayLike = 0.0,
+    prior=None,
     scaling=None,
     **nuts,
 ):
@@ -45,6 +46,8 @@ def labelled_kernel(
         Covariances of the continuous columns.
     fairness_weight : float, at least 0, default 0.0
         lambda, per row. 0 is the ordinary mixture.
+    prior : Prior, optional
+        The prior. By default `Prior()`.
     scaling : ColumnScaling, optional
         The means and standard deviations that the prior is relative to. By default those of X.
     **nuts
@@ -59,7 +62,7 @@ def labelled_kernel(
     TypeError
         If the table or a setting has the wrong type.
     ValueError
-        If the tables or a setting are not valid.
+        If the tables, the prior or a setting are not valid.
 
     Examples
     --------
@@ -74,7 +77,7 @@ def labelled_kernel(
     """
     settings = {"covariance_type": covariance_type, "fairness_weight": fairness_weight, "scaling": scaling}
     observed, family = observe(X, codes, groups, n_levels=n_levels, **settings)
-    return sweeping_kernel(labelled_mixture, Mixture(family, n_components), observed, **nuts)
+    return sweeping_kernel(labelled_mixture, mixture_of(family, n_components, prior), observed, **nuts)
 
 
 def sweeping_kernel(model, mixture: Mixture, observed: Observed, **nuts):

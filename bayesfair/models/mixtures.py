@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
 from bayesfair.models.observed import Observed, cluster_gaps, observe
-from bayesfair.models.parameters import SMOOTHING, Mixture, Prior, sample_parameters
+from bayesfair.models.parameters import SMOOTHING, Mixture, mixture_of, sample_parameters
 from bayesfair.models.rows import LabelledRow
 
 
@@ -194,7 +194,7 @@ def fair_mixed_mixture(
     """
     settings = {"covariance_type": covariance_type, "fairness_weight": fairness_weight, "scaling": scaling}
     observed, family = observe(X, codes, groups, n_levels=n_levels, **settings)
-    marginal(Mixture(family, n_components, prior or Prior(), smoothing), observed)
+    marginal(mixture_of(family, n_components, prior, smoothing), observed)
 
 
 def labelled_mixture(
@@ -266,7 +266,7 @@ def labelled_mixture(
     """
     settings = {"covariance_type": covariance_type, "fairness_weight": fairness_weight, "scaling": scaling}
     observed, family = observe(X, codes, groups, n_levels=n_levels, **settings)
-    labelled(Mixture(family, n_components, prior or Prior()), observed)
+    labelled(mixture_of(family, n_components, prior), observed)
 
 
 def smooth_gap(psi, member, smoothing=SMOOTHING) -> Float[Array, ""]:

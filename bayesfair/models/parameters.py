@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -92,6 +93,15 @@ def check_prior(prior, inference="nuts"):
         raise ValueError(message("prior", rule, prior.weight, f"A normal guide has no empty components. {remedy}"))
 
 
+def mixture_of(family: Family, n_components, prior, smoothing=SMOOTHING):
+    """The mixture with these settings of a user, checked."""
+    check_integer("n_components", n_components)
+    check_prior(prior)
+    if not isinstance(smoothing, jax.Array):  # which may be traced
+        check_number("smoothing", smoothing)
+    return Mixture(family, n_components, prior or Prior(), smoothing)
+
+
 class Mixture(NamedTuple):
     """A mixture without data: hashable; with the shapes of `Observed` it determines its program."""
 
@@ -126,7 +136,6 @@ class Mixture(NamedTuple):
 def sample_parameters(mixture: Mixture, scaling: ColumnScaling):
     """Sample the parameter sites from their prior; {name: value}."""
     family, n_components, prior, _ = mixture
-    check_integer("n_components", n_components)
     dim = len(scaling.middle)
     sites = _sample_weights(n_components, prior)
     if dim:

@@ -26,13 +26,14 @@ class ColumnScaling(NamedTuple):
 
 
 def column_scaling(x, covariance_type) -> ColumnScaling:
-    """The scaling for the columns of x (N, d); a constant column has spread 1."""
+    """The scaling for the columns of x (N, d); a constant column has spread 1, or that of all if one scale is shared."""
     xp, array = (np, on_device) if isinstance(x, np.ndarray) else (jnp, jnp.asarray)
     if x.shape[1] == 0:
         return ColumnScaling(*[on_device(np.zeros(0, np.float32))] * 3)
     variance = x.var(0)
-    safe = xp.where(variance > 0, variance, 1.0)
-    scale = xp.full_like(safe, safe.mean()) if covariance_type == "isotropic" else safe
+    pooled = xp.where(variance.mean() > 0, variance.mean(), 1.0)
+    safe = xp.where(variance > 0, variance, pooled if covariance_type == "isotropic" else 1.0)
+    scale = xp.full_like(safe, pooled) if covariance_type == "isotropic" else safe
     return ColumnScaling(*(array(part, np.float32) for part in (x.mean(0), xp.sqrt(safe), xp.sqrt(scale))))
 
 

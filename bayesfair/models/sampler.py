@@ -14,7 +14,7 @@ from numpyro.infer import HMC, NUTS
 from numpyro.infer.util import potential_energy, unconstrain_fn
 
 from bayesfair._arrays import stack, unstack
-from bayesfair._check import Interrupted, tell
+from bayesfair._check import tell_of_interruption
 from bayesfair._jit import jit
 from bayesfair._progress import progress
 from bayesfair.models.exchange import ReplicaExchange
@@ -147,7 +147,7 @@ def advance(sampler, observed, states, num_steps, method, progress_bar=False, *,
         except KeyboardInterrupt:
             if not (keep and kept):
                 raise
-            tell(f"Interrupted after {len(kept) * CHUNK} iterations: they are kept.", Interrupted)
+            tell_of_interruption(len(kept) * CHUNK, num_steps)
     return stack(states), jax.tree.map(lambda *leaves: np.concatenate(leaves, 1), *kept) if kept else None
 
 

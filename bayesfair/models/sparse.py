@@ -16,8 +16,8 @@ class SparseScores(dist.Distribution):
     """Scores y (K,) such that the weights softmax(x(y)) ~ Dirichlet(e0, ..., e0) for any e0 > 0.
 
     Above DEEP, where a component matters, x is y. Below, x = y - c softplus(DEEP - y) falls faster, with c = 1 / e0 - 1 at
-    a `typical` e0: the exponential tail of log pi_k, of scale 1 / e0, has scale 1 in y. log sum_k e^x_k ~ N(0, SUM_SD^2),
-    independent of the weights: log p(x) = sum_k e0 log pi_k + log N(...) + const.
+    a `typical` e0 below 1: the exponential tail of log pi_k, of scale 1 / e0, has scale 1 in y. log sum_k e^x_k is
+    N(0, SUM_SD^2), independent of the weights: log p(x) = sum_k e0 log pi_k + log N(...) + const.
     """
 
     arg_constraints = {"concentration": constraints.positive}  # noqa: RUF012
@@ -44,20 +44,23 @@ class SparseScores(dist.Distribution):
         return unstretched(x - jax.nn.logsumexp(x, -1, keepdims=True) + total[..., None], self.typical)
 
 
+def _steepness(typical):
+    return jnp.maximum(1 / typical - 1, 0.0)
+
+
 def stretched(y, typical):
     """x(y), increasing, K or any other shape."""
-    return y - (1 / typical - 1) * jax.nn.softplus(DEEP - y)
+    return y - _steepness(typical) * jax.nn.softplus(DEEP - y)
 
 
 def log_slope(y, typical):
     """log dx / dy."""
-    return jnp.log1p((1 / typical - 1) * jax.nn.sigmoid(DEEP - y))
+    return jnp.log1p(_steepness(typical) * jax.nn.sigmoid(DEEP - y))
 
 
 def unstretched(x, typical):
     """y(x), by bisection: x <= y <= max(x, DEEP), up to c log 2 near DEEP."""
-    c = 1 / typical - 1
-    low, high = jnp.minimum(x, DEEP) - 1.0, jnp.maximum(x, DEEP) + jnp.log(2.0) * c + 1.0
+    low, high = jnp.minimum(x, DEEP) - 1.0, jnp.maximum(x, DEEP) + jnp.log(2.0) * _steepness(typical) + 1.0
 
     def halve(_, ends):
         low, high = ends

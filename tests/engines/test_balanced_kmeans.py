@@ -119,6 +119,31 @@ def test_what_has_not_converged_is_told_with_an_argument_that_there_is():
         BalancedKMeans(4, n_init=2, max_iter=1, random_state=0).fit(X, sensitive_features=group)
 
 
+def test_ctrl_c_keeps_the_cheapest_labels_so_far(monkeypatch):
+    X, group = table((60, 40), 0)
+    descend, calls = labels.settled_descent, []
+
+    def interrupted(*arguments):
+        calls.append(1)
+        if len(calls) == last:
+            raise KeyboardInterrupt
+        return descend(*arguments)
+
+    monkeypatch.setattr(labels, "settled_descent", interrupted)
+    last = 2
+    est = BalancedKMeans(4, n_init=2, random_state=0)
+    with pytest.warns(RuntimeWarning, match="Interrupted"), pytest.warns(ConvergenceWarning, match="it was interrupted"):
+        est.fit(X, sensitive_features=group)
+    assert not est.converged_
+    assert bf.fairness.report(est.labels_, group, X).attrs["off_by"] < 1
+    before = vars(est).copy()
+    calls.clear()
+    last = 1
+    with pytest.raises(KeyboardInterrupt):
+        est.fit(X[:50], sensitive_features=group[:50])
+    assert vars(est) == before  # an earlier fit stays whole
+
+
 def losses_of_bounds(seed, parts=(0.4, 0.2)):
     """Losses (bounds,) of a table of clumps, where bounds are parts of the data's own Balance."""
     rng = np.random.default_rng(seed)

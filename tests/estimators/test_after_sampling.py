@@ -103,10 +103,14 @@ def test_ctrl_c_after_sampling_loses_no_draws(whole, which, monkeypatch):
         raise KeyboardInterrupt
 
     est = MADE[which]()
+    vars(est).update(
+        {name: value for name, value in vars(whole(which)).items() if name.endswith("_")}
+    )  # of an earlier fit
     monkeypatch.setattr(f"{TREE}.company", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt), pytest.warns(RuntimeWarning, match="`posterior_` is kept"):
         fit(which, est)
     monkeypatch.undo()
+    assert not {"labels_", "misclassification_probability_", "gap_", "cluster_centers_"} & set(vars(est))
     np.testing.assert_array_equal(partitions(est.posterior_), partitions(whole(which).posterior_))
     again, longer = (one.resume(8).posterior_ for one in (est, pickle.loads(pickle.dumps(whole(which)))))
     np.testing.assert_array_equal(again["posterior"]["labels"], longer["posterior"]["labels"])

@@ -170,7 +170,7 @@ def test_predictive_checks_take_one_line(fitted):
     assert inside > 0.85
 
 
-def test_an_interrupted_run_keeps_what_it_drew(monkeypatch):
+def test_an_interrupted_run_keeps_what_it_drew_and_makes_the_rest(monkeypatch, tmp_path):
     chunk, calls = sampler._chunk, []
 
     def interrupted(*args):
@@ -181,9 +181,13 @@ def test_an_interrupted_run_keeps_what_it_drew(monkeypatch):
 
     monkeypatch.setattr(sampler, "_chunk", interrupted)
     est = mixture(num_draws=500)
-    with pytest.warns(RuntimeWarning, match="Interrupted after 50 iterations"):
+    with pytest.warns(RuntimeWarning, match="kept the 50 of 500 draws made so far. Resume the run"):
         est.fit(MIXED, sensitive_features=SEX)
     assert est.posterior_["posterior"].sizes["draw"] == sampler.CHUNK
+    monkeypatch.undo()
+    est.save(tmp_path / "run.nc")
+    again = bf.BayesianFairMixture.load(tmp_path / "run.nc").resume()
+    assert again.posterior_["posterior"].sizes["draw"] == 500
 
 
 def test_a_second_mode_is_told(monkeypatch):

@@ -67,6 +67,7 @@ def test_groups_are_sorted_by_value_and_any_hashable_will_do(values, names):
 def test_values_that_print_alike_keep_different_names():
     assert encode_groups([1, "1", 2]).names == ("1", "2", "'1'")
     assert encode_groups([("a, b", "c"), ("a", "b, c")]).names == ("'a', 'b, c'", "'a, b', 'c'")
+    assert set(encode_groups([1, "1", "'1'"]).names) == {"1", "'1'", repr("'1'")}
 
 
 @pytest.mark.parametrize("container", [np.array, pd.Series, pd.Index, list], ids=lambda kind: kind.__name__)

@@ -190,6 +190,10 @@ BAD = [
     ("covariance", lambda: density_of(X, GROUPS, covariance_type="round"), "`covariance_type` must be one of"),
     ("weight", lambda: density_of(X, GROUPS, fairness_weight=-1.0), "at least 0"),
     ("components", lambda: density_of(X, GROUPS, n_components=0), "`n_components`"),
+    ("prior", lambda: density_of(X, GROUPS, prior="flat"), "a bayesfair.models.Prior or None"),
+    ("prior's weight", lambda: density_of(X, GROUPS, prior=bf.models.Prior(weight=-1.0)), "`prior.weight`"),
+    ("smoothing", lambda: density_of(X, GROUPS, fairness_weight=1.0, smoothing=0.0), "`smoothing`"),
+    ("kernel's components", lambda: bf.models.labelled_kernel(X, None, GROUPS, n_components=0), "`n_components`"),
     ("codes", lambda: density_of(None, GROUPS, codes=CODES - 1), "whole numbers from 0 on"),
     ("levels", lambda: density_of(None, GROUPS, codes=CODES, n_levels=(2, 2)), "above its largest code"),
     ("lengths", lambda: density_of(X, GROUPS, codes=CODES[:9]), "one entry per row"),
@@ -205,6 +209,14 @@ def density_of(x, groups, codes=None, **settings):
 def test_bad_input_is_refused_with_a_remedy(call, text):
     with pytest.raises((ValueError, TypeError), match=text):
         call()
+
+
+def test_a_constant_column_has_no_unit_of_its_own_where_one_scale_is_shared():
+    table = np.c_[X * 1e-3, np.full(len(X), 7.0)]
+    scaling = column_scaling(table, "isotropic")
+    np.testing.assert_allclose(scaling.scale, np.sqrt(table.var(0).mean()), rtol=1e-6)
+    np.testing.assert_allclose(scaling.spread[-1], scaling.scale[-1])
+    assert column_scaling(table[:, -1:], "isotropic").scale == 1
 
 
 @pytest.mark.slow

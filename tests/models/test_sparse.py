@@ -70,8 +70,8 @@ def test_stretching_is_undone():
             log_weights(scores_of(weights, typical), typical),
         )
 
-    y, weights = np.linspace(-30, 5, 301, dtype=np.float32), np.float32([0.7, 0.3 - 1e-6, 1e-6])
-    for typical in (0.01, 0.5):
+    y, weights = np.linspace(-200, 5, 301, dtype=np.float32), np.float32([0.7, 0.3 - 1e-6, 1e-6])
+    for typical in (0.01, 0.5, 2.0, 5.0):
         back, slope, expected, logs = map(np.asarray, told(y, typical, weights))
         np.testing.assert_allclose(back, y, atol=2e-3)
         np.testing.assert_allclose(slope, expected, rtol=1e-4)
