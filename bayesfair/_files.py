@@ -19,10 +19,10 @@ def is_store(path):
     return os.path.isfile(os.path.join(path, ROOT_OF_STORE))
 
 
-def check_destination(path):
+def check_destination(path, argument="path"):
     """`path` as a pathlib.Path; a ValueError or OSError unless a file can be written there, as far as can be told before."""
     if not os.fspath(path):
-        raise ValueError(message("path", "name a file", "''", "Pass a name such as 'run.nc'."))
+        raise ValueError(message(argument, "name a file", "''", "Pass a name such as 'run.nc'."))
     path = Path(path)
     if not os.path.isdir(path.parent):
         raise FileNotFoundError(f"There is no folder {os.fspath(path.parent)!r}. Make it first, or choose another.")
@@ -33,13 +33,13 @@ def check_destination(path):
     except (OSError, ValueError) as error:  # a name that is too long or invalid
         raise unwritable(path, error) from error
     if stat.S_ISDIR(mode) and not is_store(path):  # a stored run is replaced or refused like a file
-        remedy = f"Name a file in it, such as {os.fspath(path / 'run.nc')!r}."
-        raise IsADirectoryError(message("path", "name a file", f"the folder {os.fspath(path)!r}", remedy))
+        got = f"the folder {os.fspath(path)!r}"
+        raise IsADirectoryError(message(argument, "name a file", got, "Name a file in it."))
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        raise OSError(message("path", "name an ordinary file", repr(os.fspath(path)), "Choose another name."))
+        raise OSError(message(argument, "name an ordinary file", repr(os.fspath(path)), "Choose another name."))
     if not os.access(path.parent, os.W_OK | os.X_OK):
         rule = "be in a folder that you may write to"
-        raise PermissionError(message("path", rule, repr(os.fspath(path)), "Choose another folder."))
+        raise PermissionError(message(argument, rule, repr(os.fspath(path)), "Choose another folder."))
     return path
 
 

@@ -331,6 +331,7 @@ def check(arguments):
     if arguments.standardize and arguments.features is None:
         raise ValueError(message("--standardize", "come with --features", "no features", "Name them, or leave it out."))
     columns = choose_columns(_table(arguments), Wanted.typed(arguments, features=arguments.features or []))
+    check_several(columns.sensitive)
     about = _provenance(arguments, columns)
     print("\n".join(f"{term}: {about[term]}" for term in ("File", "Rows", "Rows dropped")), flush=True)
     X = standardized(columns.features) if arguments.standardize else columns.features

@@ -66,7 +66,7 @@ def place_for(path, argument="--out"):
     except OSError as error:
         got, remedy = f"{str(path.parent)!r} ({error.strerror})", "Choose another folder."
         raise ValueError(message(argument, "be in a folder that exists or can be made", got, remedy)) from error
-    return check_destination(path)
+    return check_destination(path, argument)
 
 
 def check_output(places, arguments, argument="--out"):
@@ -177,7 +177,10 @@ def print_clusters(title, labels, groups, weights):
     print(report[["size", *counts, "balance", "off_by"]].round(3).to_string(line_width=LINE))
     least, best = report.attrs["balance"], report.attrs["best_balance"]
     off = np.floor(100 * report.attrs["off_by"]) / 100  # rounded down, so that less than one row is not shown as one
-    print(f"\nThe count farthest from its group's share is {off:.2f} rows away from it.")
+    if groups.attributes:
+        print("\nbalance and off_by look at each attribute on its own, not at the combinations that are counted here.")
+    of = " of an attribute" if groups.attributes else ""
+    print(f"\nThe count{of} farthest from its group's share is {off:.2f} rows away from it.")
     print(f"The least balance of a cluster is {least:.3f}; that of the data, which no clustering exceeds, {best:.3f}.")
     if weights is not None:
         weighed = bf.fairness.balance(labels, groups, sample_weight=weights)

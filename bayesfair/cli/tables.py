@@ -108,8 +108,9 @@ def typed(name):
 
 
 def separator_hint(names):
-    """The option to type if the names contain the separator of columns; else empty."""
-    found = [separator for separator in (";", "\t", "|", ",") if any(separator in name for name in names)]
+    """The option to type if half of the names contain the separator of columns; else empty."""
+    names = list(names)
+    found = [mark for mark in (";", "\t", "|", ",") if 2 * sum(mark in name for name in names) >= len(names)]
     shown = found[0].replace("\t", "\\t") if found else ""
     return f" If columns are separated by '{shown}', pass --separator '{shown}'." if found else ""
 

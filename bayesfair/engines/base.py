@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._arrays import row_blocks
-from bayesfair._check import Interrupted, check_integer, check_weights, message, random_state_of, tell
+from bayesfair._check import check_integer, check_weights, message, random_state_of, tell
 from bayesfair._memory import give_back_freed
 from bayesfair._scaling import Scaling, standardise
 from bayesfair._settings import check_settings
@@ -43,9 +43,10 @@ def whole_or_not(method):
                 vars(self).clear()
                 vars(self).update(before)
             elif isinstance(error, KeyboardInterrupt):
-                what = "What is computed from it, such as `labels_`, may be missing."
-                remedy = "save the estimator and load it, which computes that again."
-                tell(f"Interrupted after sampling: `posterior_` is kept. {what} Remedy: {remedy}", Interrupted)
+                missing = "what is computed from it, such as `labels_`, may be missing"
+                error.add_note(
+                    f"`posterior_` is kept; {missing}. Save the estimator and load it: that computes it again."
+                )
             raise
 
     return whole

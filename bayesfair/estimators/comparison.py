@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from bayesfair._check import check_integer, message, random_state_of
+from bayesfair._check import Interrupted, check_integer, message, random_state_of
 from bayesfair._progress import progress
 from bayesfair.fairness.distances import distance_report
 from bayesfair.fairness.groups import Groups, groups_for_fit
@@ -162,9 +162,14 @@ def _briefly(estimator):
 
 
 def _fit(estimator, X, sensitive_features):
+    """The fit without advice; Ctrl-C ends it, as a part of its draws is no entry of a table."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return estimator.fit(X, sensitive_features=sensitive_features)
+        warnings.simplefilter("error", Interrupted)
+        try:
+            return estimator.fit(X, sensitive_features=sensitive_features)
+        except Interrupted:
+            raise KeyboardInterrupt from None
 
 
 def _samples(n_obs, groups, num_bootstraps, seed):

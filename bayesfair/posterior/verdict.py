@@ -119,8 +119,8 @@ VERDICTS = {
         "caution",
         "No scalar varies across draws, so convergence cannot be assessed.",
         "Every scalar has one value in all draws.",
-        "Either the posterior is that certain, or the sampler stands still. Fit again with another random_state and lower "
-        "inverse temperature, and check whether the clusters stay the same.",
+        "Either the posterior is that certain, or the sampler stands still. Fit again with another random_state and, where "
+        "there is one, a lower inverse temperature, and check whether the clusters stay the same.",
     ),
     "of a guide": Verdict(
         "caution",
@@ -147,8 +147,8 @@ VERDICTS = {
         "{worst} Each chain gives another answer, and probabilities are averages over answers that depend on where the "
         "chains began.",
         "Look at the traces. Chains that drift still depend on their start: raise num_warmup, or resume the run for "
-        "more draws. If they still differ, try another number of clusters or another inverse temperature. Until "
-        "then report that the chains differ, not their average.",
+        "more draws. If they still differ, try another number of clusters or, where there is one, another inverse "
+        "temperature. Until then report that the chains differ, not their average.",
     ),
     "in modes": Verdict(
         "bad",
@@ -156,7 +156,7 @@ VERDICTS = {
         "{worst} {modes}",
         "Probabilities weight the modes by the number of chains in each, not by mass. Report the modes one by one "
         "(bayesfair.posterior.modes), each with its mass if known, not their average. Another number of clusters "
-        "or another inverse temperature may join them.",
+        "or, where there is one, another inverse temperature may join them.",
     ),
     "nearly": Verdict(
         "caution",

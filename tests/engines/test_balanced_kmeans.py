@@ -132,7 +132,10 @@ def test_ctrl_c_keeps_the_cheapest_labels_so_far(monkeypatch):
     monkeypatch.setattr(labels, "settled_descent", interrupted)
     last = 2
     est = BalancedKMeans(4, n_init=2, random_state=0)
-    with pytest.warns(RuntimeWarning, match="Interrupted"), pytest.warns(ConvergenceWarning, match="it was interrupted"):
+    with (
+        pytest.warns(RuntimeWarning, match="Interrupted"),
+        pytest.warns(ConvergenceWarning, match="it was interrupted"),
+    ):
         est.fit(X, sensitive_features=group)
     assert not est.converged_
     assert bf.fairness.report(est.labels_, group, X).attrs["off_by"] < 1

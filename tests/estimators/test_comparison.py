@@ -8,6 +8,7 @@ from sklearn.metrics import adjusted_rand_score
 from toys.tables import MIXED, MIXTURE, SEX
 
 import bayesfair as bf
+from bayesfair._check import Interrupted, tell
 from bayesfair.estimators import comparison
 from bayesfair.models import sampler as sampling
 
@@ -154,3 +155,16 @@ def test_bad_input_is_refused_before_much_is_done(estimator, settings, text, mon
     with pytest.raises((ValueError, TypeError), match=text):
         bf.compare_clusters(estimator, X, **{"sensitive_features": GROUPS, **settings})
     assert fits == []
+
+
+def test_ctrl_c_ends_it(monkeypatch):
+    """An interrupted fit keeps what it has, which is no entry of a table."""
+    fit = bf.FairletKMeans.fit
+
+    def interrupted(self, *arguments, **named):
+        tell("Interrupted: kept a part.", Interrupted)
+        return fit(self, *arguments, **named)
+
+    monkeypatch.setattr(bf.FairletKMeans, "fit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        bf.compare_clusters(bf.FairletKMeans(random_state=0), X, GROUPS, [2, 3], num_bootstraps=0)
