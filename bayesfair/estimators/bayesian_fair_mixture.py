@@ -291,13 +291,10 @@ class BayesianFairMixture(PosteriorEstimator):
         spread, scales = np.asarray(run.observed.scaling.spread, float), run.draws["scales"]
         if self.covariance_type == "isotropic":
             scales, spread = scales[..., None, None], spread.max(keepdims=True)
-        least = (scales / spread).min(axis=(0, 1, 2))
-        if "correlation_cholesky" in run.draws:  # a column given all others: several may determine one
-            given = (_given_the_others(factors) for factors in run.draws["correlation_cholesky"])
-            least = np.minimum(
-                least, np.min([(one * own / spread).min(axis=(0, 1)) for one, own in zip(given, scales)], 0)
-            )
-        narrow = least < NARROW
+        if "correlation_cholesky" in run.draws:  # several columns may determine one
+            factors = run.draws["correlation_cholesky"]
+            scales = np.stack([own * _given_the_others(one) for own, one in zip(scales, factors)])
+        narrow = (scales / spread).min(axis=(0, 1, 2)) < NARROW
         if narrow.any():
             names = self._names["continuous"]
             narrow_ones = [repr(name) for name, is_narrow in zip(names, narrow) if is_narrow]
@@ -459,7 +456,8 @@ class BayesianFairMixture(PosteriorEstimator):
 
 def _given_the_others(factors):
     """Standard deviations (..., d) of columns given all others, relative to their own; factors (..., d, d) of correlations."""
-    return 1 / np.sqrt(np.square(np.linalg.inv(factors.astype(float))).sum(-2))
+    regular = factors.astype(float) + 1e-30 * np.eye(factors.shape[-1])
+    return 1 / np.sqrt(np.square(np.linalg.inv(regular)).sum(-2))
 
 
 def _with_draws_of(tree, run):

@@ -77,7 +77,7 @@ class Mode:
 
 
 def n_search_starts(num_starts: int, num_chains: int, num_warmup: int) -> int:
-    """Number of starts that the warm-up's sweeps allow, in two or more whole batches of chains; 0 if there are none."""
+    """Number of starts that the warm-up's sweeps allow: two or more whole batches of chains, or none."""
     batches = min(max(2, -(-num_starts // num_chains)), num_warmup // FEWEST_SWEEPS)
     return num_chains * batches if num_starts > 0 and batches > 1 else 0
 

@@ -2,6 +2,7 @@
 
 import pickle
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -269,6 +270,19 @@ def test_clusters_on_one_value_are_told_and_rows_without_a_density_are_refused()
         est.fit(X, sensitive_features=SEX)
     with pytest.raises(ValueError, match="`X` must be near the rows of the fit, got row 1"):
         est.predict(X[:2].assign(age=[30.0, 1e20]))
+
+
+def test_columns_that_determine_each_other_are_told_under_full_covariances():
+    correlation = np.eye(3)
+    correlation[0, 1] = correlation[1, 0] = 1 - 1e-6
+    draws = {"scales": np.ones((1, 1, 1, 3)), "correlation_cholesky": np.linalg.cholesky(correlation)[None, None, None]}
+    run = SimpleNamespace(draws=draws, observed=SimpleNamespace(scaling=SimpleNamespace(spread=np.ones(3))))
+    est = bf.BayesianFairMixture(1, covariance_type="full")
+    est._names = {"continuous": ["age", "months", "height"]}
+    with pytest.warns(ConvergenceWarning, match=r"in 'age', 'months' \(given the other columns\) is below 0\.3%"):
+        est._warn_of_narrow(run)
+    draws["correlation_cholesky"] = np.linalg.cholesky(0.5 * correlation + 0.5 * np.eye(3))[None, None, None]
+    est._warn_of_narrow(run)
 
 
 SPARSE = {
