@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Int, UInt
 
-from bayesfair._check import message, tell_of_interruption
+from bayesfair._check import message, tell, tell_of_interruption
 from bayesfair._draws import Draws, FairletDraws
 from bayesfair._jit import jit
 from bayesfair._progress import one_step, progress
