@@ -367,7 +367,7 @@ def test_ctrl_c_ends_the_fit_whatever_was_still_to_come(data, monkeypatch, block
 def test_a_warning_names_what_was_missed_alone():
     """Of max_gap and min_share, neither of which was given."""
     told = {
-        0.05: r"gap_ is 0.0500 and hard_gap_ 0.0500, above max_gap, 0.01 by default.* reached: max_gap=0.053",
+        0.05: r"gap_ is 0.05 and hard_gap_ 0.05, above max_gap, 0.01 by default.* reached: max_gap=0.053",
         0.0: r"the smallest cluster holds 33.33% of the rows.* or allow small clusters: min_share=0",
     }
     for worst, said in told.items():
