@@ -134,7 +134,7 @@ def cheapest_labels(problem: BalancedProblem, n_starts, seed, *, max_iter, progr
     few, generations = len(problem.X) <= FEW_ROWS, GENERATIONS if n_starts > 1 else 0
     rungs = rungs_of(problem) if len(problem.X) <= ROWS_WITH_RUNGS else []
     n_cooled, n_random = (n_starts, RANDOM * n_starts) if few else (min(FINALISTS, n_starts), 0)
-    best, ends = None, []
+    ends = []  # of the bounds that are tried, or of the tighter ones before, which will do too
     with progress((1 + len(rungs)) * (generations + n_cooled + n_random), "cooling", progress_bar) as bar:
         try:
             for constraint in (*rungs, problem.constraint):
@@ -142,15 +142,16 @@ def cheapest_labels(problem: BalancedProblem, n_starts, seed, *, max_iter, progr
                 cooled = search(rung, n_starts, generations, rng, finalists=n_cooled, done=bar.update)
                 starts = [cooled.run(at) for at in range(n_cooled)]
                 starts += [random_start(rung, rng) for _ in range(n_random)]
-                ends = [] if best is None else [Cheapest(*descend(rung, best.labels, max_iter))]
+                ends = [Cheapest(*descend(rung, cheapest(ends).labels, max_iter))] if ends else []
                 for start in starts:
                     ends.append(settled_descent(rung, start, max_iter))
                     bar.update(1)
                 best = best_bounds(rung, cheapest(ends), max_iter)
+                ends.append(best)
         except KeyboardInterrupt:
-            if not (kept := [*ends, *([] if best is None else [best])]):  # those of a tighter bound will do
+            if not ends:
                 raise
-            best = cheapest(kept)._replace(optimal=False, interrupted=True)
+            best = cheapest(ends)._replace(optimal=False, interrupted=True)
             tell("Interrupted: the cheapest labels so far are kept.", Interrupted)
     return best._replace(trace=unit * best.trace)
 

@@ -177,9 +177,10 @@ def print_clusters(title, labels, groups, weights):
     print(report[["size", *counts, "balance", "off_by"]].round(3).to_string(line_width=LINE))
     least, best = report.attrs["balance"], report.attrs["best_balance"]
     off = np.floor(100 * report.attrs["off_by"]) / 100  # rounded down, so that less than one row is not shown as one
+    of = ""
     if groups.attributes:
         print("\nbalance and off_by look at each attribute on its own, not at the combinations that are counted here.")
-    of = " of an attribute" if groups.attributes else ""
+        of = " of an attribute"
     print(f"\nThe count{of} farthest from its group's share is {off:.2f} rows away from it.")
     print(f"The least balance of a cluster is {least:.3f}; that of the data, which no clustering exceeds, {best:.3f}.")
     if weights is not None:

@@ -45,7 +45,7 @@ def whole_or_not(method):
             elif isinstance(error, KeyboardInterrupt):
                 missing = "what is computed from it, such as `labels_`, may be missing"
                 error.add_note(
-                    f"`posterior_` is kept; {missing}. Save the estimator and load it: that computes it again."
+                    f"`posterior_` is kept; {missing}. Save the estimator and load it to compute that again."
                 )
             raise
 

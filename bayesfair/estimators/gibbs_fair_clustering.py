@@ -122,8 +122,9 @@ class GibbsFairClustering(PosteriorEstimator):
         Sweeps from draw to draw. "auto" takes as many as make a draw worth half of an independent one, by the slowest
         scalar of the warm-up, within a budget of sweeps.
     num_starts : int, at least 0, default 32
-        Short runs from different starts that look for modes before the warm-up, in whole batches of `num_chains`: at least
-        two, and one for every 48 sweeps of `num_warmup` at most. So 0 leaves the search out, and so does a warm-up below 96.
+        Short runs from different starts that look for modes before the warm-up. They come in whole batches of `num_chains`:
+        at least two, and at most one for every 48 sweeps of `num_warmup`. 0 leaves the search out, and so does a warm-up
+        below 96.
     mode_jumps : int, at least 1, "auto" or False, default "auto"
         How chains jump between modes and weigh them. "auto" makes jumps longer until the masses of the modes, or bounds of
         them, decide. An int allows jumps of up to so many steps, whatever they cost. False makes none; nothing is then

@@ -103,9 +103,8 @@ def test_ctrl_c_after_sampling_loses_no_draws(whole, which, monkeypatch):
         raise KeyboardInterrupt
 
     est = MADE[which]()
-    vars(est).update(
-        {name: value for name, value in vars(whole(which)).items() if name.endswith("_")}
-    )  # of an earlier fit
+    earlier = vars(whole(which))
+    vars(est).update({name: value for name, value in earlier.items() if name.endswith("_")})
     monkeypatch.setattr(f"{TREE}.company", interrupted)
     with pytest.raises(KeyboardInterrupt) as told:
         fit(which, est)
