@@ -21,7 +21,7 @@ TINY = 1e-300  # least positive centre
 EDGE = 1e-16  # least distance of a centre from 1
 
 
-class Loss(NamedTuple):
+class LossCode(NamedTuple):
     """A loss for kernels: its number, the power of a norm, and a compiled function of two rows (a stand-in if unused)."""
 
     kind: int

@@ -1,0 +1,147 @@
+"""The clustering losses that a user can name or write."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+
+from bayesfair._check import check_number, message
+from bayesfair.fairlets.dissimilarity import Bregman, Dissimilarity, resolve_dissimilarity
+from bayesfair.fairlets.dissimilarity import Minkowski as Norm
+from bayesfair.sampler import losses as code
+
+KINDS = {"kmeans": code.KMEANS, "kl": code.KL, "itakura-saito": code.ITAKURA_SAITO, "binary": code.BINARY}
+NAMES = *KINDS, "manhattan"
+
+
+@dataclass(frozen=True)
+class Minkowski:
+    """Dissimilarities of pairs by the norm ||x - y||_power, not its power: power=1 is "manhattan".
+
+    Parameters
+    ----------
+    power : float, at least 1, default 1.0
+        Power of the norm.
+
+    References
+    ----------
+    Rigon, Herring and Dunson (2023).
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> bf.gibbs.Minkowski(power=1.5).power
+    1.5
+    """
+
+    power: float = 1.0
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss of your own: a plain Python function that Numba compiles.
+
+    Parameters
+    ----------
+    divergence : callable, optional
+        d(x, m): what a row x pays for the mean m of its cluster, a Bregman divergence. Both are float64 arrays.
+    pair : callable, optional
+        D(x, y): what two rows of a cluster pay, L_k = sum of w_i w_j D(x_i, x_j) / (2 W_k). Give one of the two.
+    degree : float, optional
+        h: the normaliser of exp(-lambda L) over N rows of d columns falls as lambda^(-N d / h). 2 for squared distances, 1
+        for norms. Without it inverse temperatures are fixed numbers.
+    translation_invariant : bool, default False
+        Whether the loss stays the same if all rows move alike.
+
+    References
+    ----------
+    Banerjee, Merugu, Dhillon and Ghosh (2005). Rigon, Herring and Dunson (2023).
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> loss = bf.gibbs.Loss(divergence=lambda x, m: ((x - m) ** 2).sum(), degree=2)
+    """
+
+    divergence: Callable | None = None
+    pair: Callable | None = None
+    degree: float | None = None
+    translation_invariant: bool = False
+
+    def __post_init__(self):
+        if (self.divergence is None) == (self.pair is None):
+            raise ValueError("Give bf.gibbs.Loss either divergence= or pair=, a function of two rows.")
+
+    @cached_property
+    def dissimilarity(self) -> Dissimilarity:
+        """The same function over arrays, for fairlets, starts and new rows."""
+        raise NotImplementedError
+
+    @property
+    def has_centers(self) -> bool:
+        """Whether clusters have centres: the Bregman family."""
+        return self.divergence is not None
+
+    has_conjugate_centers = False
+
+    def code(self) -> code.LossCode:
+        """The loss as kernels read it."""
+        kind = code.OWN_DIVERGENCE if self.has_centers else code.OWN_PAIR
+        return code.LossCode(kind, 1.0, compiled(self.divergence or self.pair))
+
+
+@dataclass(frozen=True)
+class NamedLoss:
+    """A loss of the package, by its dissimilarity; it has what `Loss` has."""
+
+    dissimilarity: Dissimilarity
+
+    @property
+    def has_centers(self) -> bool:
+        return isinstance(self.dissimilarity, Bregman)
+
+    has_conjugate_centers = has_centers
+
+    @property
+    def degree(self) -> float:
+        """2 is exact for squared distances, and of second order for other divergences; 1 is exact for norms."""
+        return 2.0 if self.has_centers else 1.0
+
+    @property
+    def translation_invariant(self) -> bool:
+        return self.dissimilarity.name in ("kmeans", "manhattan", "minkowski")
+
+    def code(self) -> code.LossCode:
+        kind = KINDS.get(self.dissimilarity.name, code.MINKOWSKI)
+        return code.LossCode(kind, float(getattr(self.dissimilarity, "power", 1.0)), compiled(None))
+
+
+def resolve_loss(loss) -> Loss | NamedLoss:
+    """The loss of that name or object."""
+    if isinstance(loss, Loss | NamedLoss):
+        return loss
+    if isinstance(loss, Minkowski):
+        return NamedLoss(Norm(check_number("loss.power", loss.power, minimum=1, remedy="A norm has a power of at least 1.")))
+    if isinstance(loss, str) and loss in NAMES:
+        return NamedLoss(resolve_dissimilarity(loss))
+    rule = f"be one of {', '.join(map(repr, NAMES))}, bf.gibbs.Minkowski(power) or bf.gibbs.Loss(...)"
+    raise ValueError(message("loss", rule, repr(loss), "A function of your own goes into bf.gibbs.Loss."))
+
+
+_compiled: dict[Callable | None, object] = {}
+
+
+def compiled(function: Callable | None):
+    """A first-class function for Numba, of two float64 rows; a stand-in for None. Compiled once in a process."""
+    from numba import cfunc, types
+
+    if function not in _compiled:
+        row = types.float64[::1]
+        _compiled[function] = cfunc(types.float64(row, row))(_nothing if function is None else function)
+    return _compiled[function]
+
+
+def _nothing(x, y):
+    return 0.0
+
+

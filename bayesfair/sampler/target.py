@@ -1,0 +1,73 @@
+"""What targets, kernels and the run agree on.
+
+A target is an object that carries its own settings, as a kernel does in scikit-learn's Gaussian processes. `prepare(table)`
+makes a `Law`: data for the kernels, starts, and one jitted function that advances a chain.
+"""
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from bayesfair._draws import Statistic
+from bayesfair.fairness.groups import Groups
+from bayesfair.sampler.loss import Loss
+
+
+class Dispersion(NamedTuple):
+    """The prior of lambda, Gamma(shape, rate); the default is p(lambda) proportional to 1 / lambda.
+
+    Parameters
+    ----------
+    shape : float, at least 0, default 0.0
+        Shape of the gamma law.
+    rate : float, at least 0, default 0.0
+        Rate of the gamma law, in units of the loss.
+    """
+
+    shape: float = 0.0
+    rate: float = 0.0
+
+
+class Table(NamedTuple):
+    """What is sampled: rows as they come (float32 or float64, never copied per chain), groups, weights, and the law of lambda.
+
+    `weight` (N,) float64 is above zero, ones if the user gave none. `degrees` is N d / h, the power of lambda. `temperature` is
+    a `Dispersion` (lambda is sampled), "holmes-walker", or a tuple of fixed numbers.
+    """
+
+    X: np.ndarray
+    groups: Groups
+    weight: np.ndarray
+    n_clusters: int
+    loss: Loss
+    temperature: Dispersion | str | tuple[float, ...]
+    degrees: float
+    seed: int
+    progress_bar: bool = False
+
+
+class Room(NamedTuple):
+    """Where `advance` writes draws: labels (draws, N), fairlets (draws, N) or (0, N) if not wanted, scalars (draws, S)."""
+
+    labels: np.ndarray
+    fairlets: np.ndarray
+    scalars: np.ndarray
+
+
+class Law(Protocol):
+    """A prepared target: what the run needs of it. States are NamedTuples of arrays that kernels change in place."""
+
+    statistics: dict[str, Statistic]  #: The scalars of a draw, in the order of the columns of `Room.scalars`.
+
+    def starts(self, num_chains: int) -> list:
+        """States of the chains at their starts; `state.words` is the generator, from `chance.seeded(seed, chain)`."""
+
+    def advance(self, state, thinning: int, visits: int, room: Room, first: int) -> int:
+        """Go on with a chain, in place: fill the draws from `first` on, until `room` is full or about `visits` visits are made.
+
+        Returns the number of the next draw. What has been done of an unfinished draw is in the state, so that any cut into
+        calls gives the same draws, bit for bit.
+        """
+
+    def labels(self, state) -> np.ndarray:
+        """The cluster of every row."""
