@@ -7,7 +7,8 @@ these functions by scripted ones and so read a kernel's exact transition matrix 
 from math import cos, exp, log, pi, sqrt
 
 import numpy as np
-from numba import njit
+
+from bayesfair.sampler.compiled import kernel
 
 DOUBLES = 1.0 / 9007199254740992.0  # 2^-53
 
@@ -17,7 +18,7 @@ def seeded(seed: int, *spawn_key: int) -> np.ndarray:
     return np.random.SeedSequence(seed, spawn_key=spawn_key).generate_state(4, np.uint64)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def uniform(s):
     """A number in (0, 1), never 0 or 1."""
     a = s[0] + s[3]
@@ -32,25 +33,25 @@ def uniform(s):
     return (float(r >> np.uint64(11)) + 0.5) * DOUBLES
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def integer(s, n):
     """A whole number in [0, n)."""
     return min(int(uniform(s) * n), n - 1)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def bernoulli(s, p):
     """True with probability p."""
     return uniform(s) < p
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def accept(s, log_ratio):
     """The Metropolis rule: True with probability min(1, exp(log_ratio)); NaN is refused."""
     return log_ratio >= 0.0 or bernoulli(s, exp(log_ratio))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def category(s, weight, n):
     """A whole number k in [0, n) with probability in proportion to weight[k] >= 0."""
     total = 0.0
@@ -67,13 +68,13 @@ def category(s, weight, n):
     return last
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def normal(s):
     """A standard normal number, by Box and Muller (1958)."""
     return sqrt(-2.0 * log(uniform(s))) * cos(2.0 * pi * uniform(s))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def log_gamma(s, shape):
     """The log of a Gamma(shape, 1) number, by Marsaglia and Tsang (2000); small shapes do not underflow."""
     boost = 0.0
@@ -89,13 +90,13 @@ def log_gamma(s, shape):
             return log(d * v) + boost
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def gamma(s, shape):
     """A Gamma(shape, 1) number."""
     return exp(log_gamma(s, shape))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def beta(s, a, b):
     """A Beta(a, b) number."""
     difference = log_gamma(s, b) - log_gamma(s, a)
@@ -104,7 +105,7 @@ def beta(s, a, b):
     return 1.0 / (1.0 + exp(difference))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def shuffle(s, values, first, last):
     """Put values[first:last] into random order, in place."""
     for i in range(last - 1, first, -1):

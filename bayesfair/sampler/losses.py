@@ -9,9 +9,9 @@ from math import exp, inf, lgamma, log, log1p, pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from bayesfair.sampler.chance import beta, log_gamma, normal
+from bayesfair.sampler.compiled import kernel
 
 KMEANS, KL, ITAKURA_SAITO, BINARY, OWN_DIVERGENCE, MINKOWSKI, OWN_PAIR = range(7)
 NEAR = 1e-2  # |x / y - 1| below which divergences are series, as the closed forms cancel
@@ -29,19 +29,19 @@ class LossCode(NamedTuple):
     own: object
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def has_centers(loss):
     """Whether clusters have centres: the Bregman family."""
     return loss.kind <= OWN_DIVERGENCE
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def has_conjugate_centers(loss):
     """Whether the law of a centre given its cluster is known."""
     return loss.kind <= BINARY
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def kl(x, y):
     """x log(x / y) - x + y, without cancellation near y; infinite for x > 0 = y."""
     if y <= 0.0:
@@ -52,7 +52,7 @@ def kl(x, y):
     return y if x <= 0.0 else x * log(x / y) - x + y
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def itakura_saito(x, y):
     """x / y - log(x / y) - 1, without cancellation near y."""
     if y <= 0.0:
@@ -63,7 +63,7 @@ def itakura_saito(x, y):
     return inf if x <= 0.0 else r - log(x / y)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def divergence(loss, x, m):
     """d(x, m) of a Bregman loss, for two float64 rows."""
     total = 0.0
@@ -84,7 +84,7 @@ def divergence(loss, x, m):
     return total
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def pair(loss, x, y):
     """D(x, y) of a loss of pairs: a norm (not its power), or a function of the user's own."""
     if loss.kind == OWN_PAIR:
@@ -105,13 +105,13 @@ def pair(loss, x, y):
     return largest * total ** (1.0 / loss.power)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def to_center(loss, x, center):
     """What a member of a fairlet pays for the fairlet's mean."""
     return divergence(loss, x, center) if has_centers(loss) else pair(loss, x, center)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def between(loss, x, y, middle):
     """D(x, y) between a member and an anchor: twice the Jensen gap, |x - y|^2 for k-means. `middle` is scratch space."""
     if not has_centers(loss):
@@ -123,7 +123,7 @@ def between(loss, x, y, middle):
     return 2.0 * (divergence(loss, x, middle) + divergence(loss, y, middle))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def joining(loss, x, w, total, mass, old, new):
     """Cost of a unit (x, w) that joins a cluster with sum `total` and weight `mass`: w d(x, new mean) + W d(mean, new mean).
 
@@ -142,7 +142,7 @@ def joining(loss, x, w, total, mass, old, new):
     return w * divergence(loss, x, new) + mass * divergence(loss, old, new)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def leaving(loss, x, w, total, mass, old, new):
     """What a cluster saves when its unit (x, w) leaves: the cost of joining the rest."""
     rest = mass - w
@@ -159,7 +159,7 @@ def leaving(loss, x, w, total, mass, old, new):
     return w * divergence(loss, x, new) + rest * divergence(loss, old, new)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def stirling(s):
     """R(s) = log Gamma(s) - (s - 1/2) log s + s - log(2 pi) / 2, which falls to 0 as 1 / (12 s)."""
     if s < SERIES_FROM:
@@ -168,7 +168,7 @@ def stirling(s):
     return (1 / 12 + u * (-1 / 360 + u * (1 / 1260 + u * (-1 / 1680 + u * (1 / 1188 - u * 691 / 360360))))) / s
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def half_step(s):
     """Q(s) = log Gamma(s + 1/2) - s log s + s - log(2 pi) / 2, which rises from -log(2) / 2 to 0 as -1 / (24 s)."""
     if s < SERIES_FROM:
@@ -178,7 +178,7 @@ def half_step(s):
     return (a + u * (b + u * (c + u * (127 / 215040 + u * (-511 / 608256 + u * 691 * 2047 / 360360 / 2048))))) / s
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def log_normalizer(loss, rate, mass, total):
     """log g: the integral of exp(-rate d(mean, m)) mu(dm), rate = lambda W, for the measure mu of each loss.
 
@@ -200,7 +200,7 @@ def log_normalizer(loss, rate, mass, total):
     return value
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def draw_center(s, loss, rate, mass, total, center):
     """Draw a centre from exp(-rate d(mean, m)) mu(dm), rate = lambda W, into `center`."""
     for e in range(len(total)):
@@ -216,7 +216,7 @@ def draw_center(s, loss, rate, mass, total, center):
             center[e] = min(max(beta(s, rate * mean + 0.5, rate * (1.0 - mean) + 0.5), EDGE), 1.0 - EDGE)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def to_coordinate(loss, center):
     """A coordinate that may be any number: the centre, its log, or its log odds."""
     if loss.kind == KMEANS:
@@ -224,7 +224,7 @@ def to_coordinate(loss, center):
     return log(max(center, TINY)) - (log1p(-center) if loss.kind == BINARY else 0.0)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def of_coordinate(loss, coordinate):
     """The centre with this coordinate."""
     if loss.kind == KMEANS:
@@ -234,7 +234,7 @@ def of_coordinate(loss, coordinate):
     return max(exp(coordinate), TINY)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def log_measure(loss, coordinate):
     """The log density of mu in the coordinate."""
     if loss.kind == KL:
