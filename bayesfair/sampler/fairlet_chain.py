@@ -20,13 +20,14 @@ from bayesfair.sampler.fairlets import (
     make_scratch,
     sum_up,
 )
+from bayesfair.sampler.inner import inner
 from bayesfair.sampler.losses import has_centers
 
 ANEW = 64  # sweeps after which sums are made from scratch
 PAIRS_PER_VISIT = 16  # dissimilarities that take as long as a visit of a loss with centres
 
 
-@kernel
+@inner
 def draw_lambda(s, plan, state):
     """The conjugate step of lambda; lambda_f follows in the joint target only."""
     drawn = gamma(s, plan.shape) / (plan.rate + plan.factor * state.value[LOSS_F] + state.value[LOSS_C])
@@ -35,7 +36,7 @@ def draw_lambda(s, plan, state):
         state.value[LAMBDA_F] = plan.factor * drawn
 
 
-@kernel
+@inner
 def one_move(s, data, loss, plan, state, scratch, at):
     """Move number `at` of B in a sweep."""
     if at < plan.near:
@@ -48,7 +49,7 @@ def one_move(s, data, loss, plan, state, scratch, at):
         loop_step(s, data, loss, plan, state, scratch)
 
 
-@kernel
+@inner
 def one_step(s, data, loss, plan, state, scratch):
     """The next step of a sweep: a move of B, or a visit of a fairlet and, after the last, lambda. True at the sweep's end."""
     n_fairlets, n_moves = len(state.cluster), plan.near + plan.random + plan.extra + plan.steps
@@ -86,7 +87,7 @@ def go_on(data, loss, plan, state, thinning, visits, labels, fairlets, numbers, 
     return draw
 
 
-@kernel
+@inner
 def write(data, state, labels, fairlets, numbers, draw):
     """A draw: labels, fairlets if wanted, numbered by their anchors, and scalars. Rates are counted anew."""
     for i in range(len(state.fairlet)):

@@ -4,7 +4,6 @@ from math import exp, isnan
 from typing import NamedTuple
 
 from bayesfair.sampler.chance import accept, bernoulli, category, integer
-from bayesfair.sampler.compiled import kernel
 from bayesfair.sampler.fairlets import (
     FAILED,
     LAMBDA,
@@ -20,6 +19,7 @@ from bayesfair.sampler.fairlets import (
     exchange,
     pair_up,
 )
+from bayesfair.sampler.inner import inner
 from bayesfair.sampler.losses import has_centers, joining, leaving, pair
 
 
@@ -42,7 +42,7 @@ class Plan(NamedTuple):
     factor: float
 
 
-@kernel
+@inner
 def log_ratio(data, loss, plan, state, scratch, a, b, h):
     """Log of the target's ratio if row a goes to fairlet h and b, unless NOBODY, back."""
     changes(data, loss, plan.joint, state, scratch, a, b, h)
@@ -52,7 +52,7 @@ def log_ratio(data, loss, plan, state, scratch, a, b, h):
     return found
 
 
-@kernel
+@inner
 def take(data, loss, plan, state, scratch, a, b, h):
     """Make the exchange whose ratio was asked for last."""
     if not plan.joint:  # the clustering loss was not asked for
@@ -61,10 +61,10 @@ def take(data, loss, plan, state, scratch, a, b, h):
     exchange(data, loss, state, scratch, a, b, h)
 
 
-@kernel
+@inner
 def swap(s, data, loss, plan, state, scratch, a, b):
     """Rows a and b of one group change places, by Metropolis; anchors only between fairlets with the same bounds."""
-    f, h = state.fairlet[a], state.fairlet[b]
+    f, h = int(state.fairlet[a]), int(state.fairlet[b])
     if f == h or (data.group[a] == data.anchor and data.kind[f] != data.kind[h]):
         return
     state.step[TRIED] += 1
@@ -72,30 +72,30 @@ def swap(s, data, loss, plan, state, scratch, a, b):
         take(data, loss, plan, state, scratch, a, b, h)
 
 
-@kernel
+@inner
 def swap_near(s, data, loss, plan, state, scratch):
     """One of a fixed list of pairs of near rows."""
     at = integer(s, len(data.edges))
-    swap(s, data, loss, plan, state, scratch, data.edges[at, 0], data.edges[at, 1])
+    swap(s, data, loss, plan, state, scratch, int(data.edges[at, 0]), int(data.edges[at, 1]))
 
 
-@kernel
+@inner
 def swap_random(s, data, loss, plan, state, scratch):
     """Any row, and any row of its group."""
     a = integer(s, len(data.group))
-    g = data.group[a]
-    b = data.order[data.first[g] + integer(s, data.first[g + 1] - data.first[g])]
+    g = int(data.group[a])
+    b = int(data.order[data.first[g] + integer(s, data.first[g + 1] - data.first[g])])
     swap(s, data, loss, plan, state, scratch, a, b)
 
 
-@kernel
+@inner
 def may_go(data, state, a, h):
     """Whether row a may leave its fairlet for h."""
-    f, g = state.fairlet[a], data.group[a]
+    f, g = int(state.fairlet[a]), int(data.group[a])
     return f != h and state.count[f, g] > data.lower[f, g] and state.count[h, g] < data.upper[h, g]
 
 
-@kernel
+@inner
 def move_extra(s, data, loss, plan, state, scratch):
     """Any row that is no anchor goes to any fairlet, where bounds allow it."""
     a = data.movers[integer(s, len(data.movers))]
@@ -107,11 +107,11 @@ def move_extra(s, data, loss, plan, state, scratch):
         take(data, loss, plan, state, scratch, a, NOBODY, h)
 
 
-@kernel
+@inner
 def member(data, state, f, g, at):
     """The member number `at` of group g in fairlet f, or NOBODY if that slot is empty."""
     for t in range(state.size[f]):
-        i = state.members[f, t]
+        i = int(state.members[f, t])
         if data.group[i] == g:
             if at == 0:
                 return i
@@ -119,7 +119,7 @@ def member(data, state, f, g, at):
     return NOBODY
 
 
-@kernel
+@inner
 def loop_step(s, data, loss, plan, state, scratch):
     """A step of the rectangular loop (Algorithm 1): a checkerboard is swapped with probability w' / (w + w').
 
@@ -151,16 +151,16 @@ def loop_step(s, data, loss, plan, state, scratch):
         take(data, loss, plan, state, scratch, a, b, h)
 
 
-@kernel
+@inner
 def heat_bath(log):
     """w' / (w + w') from log(w' / w), without overflow."""
     return 1.0 / (1.0 + exp(-log)) if log >= 0.0 else exp(log) / (1.0 + exp(log))
 
 
-@kernel
+@inner
 def reallocate(s, loss, state, scratch, f):
     """Fairlet f takes a cluster by its full conditional, eq. (12); a lone fairlet may not leave its cluster."""
-    a, cost, p = state.cluster[f], scratch.cost, scratch.p
+    a, cost, p = int(state.cluster[f]), scratch.cost, scratch.p
     state.step[VISITED] += 1
     if state.number[a] == 1:
         return
@@ -178,11 +178,11 @@ def reallocate(s, loss, state, scratch, f):
         join(loss, state, scratch, f, b)
 
 
-@kernel
+@inner
 def costs(loss, state, scratch, f):
     """What its own cluster saves without fairlet f, and what every other one pays with it."""
-    a, w = state.cluster[f], state.mass[f]
-    copy_center(state, f, scratch.x)
+    a, w = int(state.cluster[f]), state.mass[f]
+    copy_center(state.total, state.mass, f, scratch.x)
     for k in range(len(state.number)):
         if not has_centers(loss):
             w_k, far, sign = state.weight[k], state.reach[f, k], -1.0 if k == a else 1.0
@@ -194,10 +194,10 @@ def costs(loss, state, scratch, f):
             scratch.cost[k] = joining(loss, scratch.x, w, state.sums[k], state.weight[k], scratch.old, scratch.new)
 
 
-@kernel
+@inner
 def join(loss, state, scratch, f, b):
     """Fairlet f leaves its cluster for b: every sum follows."""
-    a, w = state.cluster[f], state.mass[f]
+    a, w = int(state.cluster[f]), state.mass[f]
     state.step[MOVED] += 1
     state.cluster[f] = b
     state.number[a] -= 1
@@ -208,10 +208,10 @@ def join(loss, state, scratch, f, b):
         state.sums[a, e] -= state.total[f, e]
         state.sums[b, e] += state.total[f, e]
     if not has_centers(loss):
-        copy_center(state, f, scratch.x)
+        copy_center(state.total, state.mass, f, scratch.x)
         for j in range(len(state.cluster)):
             if j != f:
-                copy_center(state, j, scratch.y)
+                copy_center(state.total, state.mass, j, scratch.y)
                 far = w * pair(loss, scratch.x, scratch.y)
                 state.reach[j, a] -= far
                 state.reach[j, b] += far

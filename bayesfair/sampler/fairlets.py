@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesfair.sampler.compiled import kernel
+from bayesfair.sampler.inner import inner
 from bayesfair.sampler.losses import KMEANS, between, divergence, has_centers, joining, leaving, pair, to_center
 
 NOBODY = -1  # in place of a row: nobody comes back; in place of an anchor: fairlets have hubs
@@ -129,7 +130,7 @@ def new_state(words, data: Fairlets, loss, fairlet, cluster, n_clusters, lambda_
 def seat(data, state):
     """Members, slots, counts and anchors of the fairlets of the rows, in the order of the rows."""
     for i in range(len(state.fairlet)):
-        f, g = state.fairlet[i], data.group[i]
+        f, g = int(state.fairlet[i]), int(data.group[i])
         state.members[f, state.size[f]] = i
         state.slot[i] = state.size[f]
         state.size[f] += 1
@@ -138,18 +139,18 @@ def seat(data, state):
             state.anchor[f] = i
 
 
-@kernel
-def copy_row(data, i, x):
+@inner
+def copy_row(rows, i, x):
     """Row i in float64."""
     for e in range(len(x)):
-        x[e] = data.x[i, e]
+        x[e] = rows[i, e]
 
 
-@kernel
-def copy_center(state, f, x):
+@inner
+def copy_center(total, mass, f, x):
     """The centre of fairlet f."""
     for e in range(len(x)):
-        x[e] = state.total[f, e] / state.mass[f]
+        x[e] = total[f, e] / mass[f]
 
 
 @kernel
@@ -162,12 +163,12 @@ def sum_up(data, loss, state, scratch):
     state.weight[:] = 0.0
     state.sums[:] = 0.0
     for i in range(len(state.fairlet)):
-        f, w = state.fairlet[i], data.weight[i]
+        f, w = int(state.fairlet[i]), data.weight[i]
         state.mass[f] += w
         for e in range(dim):
             state.total[f, e] += w * data.x[i, e]
     for f in range(len(state.cluster)):
-        k = state.cluster[f]
+        k = int(state.cluster[f])
         state.number[k] += 1
         state.weight[k] += state.mass[f]
         for e in range(dim):
@@ -181,19 +182,19 @@ def sum_up(data, loss, state, scratch):
         sum_up_pairs(loss, state, scratch)
 
 
-@kernel
+@inner
 def sum_up_centers(loss, state, scratch):
     """(mean size) L_c of a loss with centres: what fairlets' centres pay to the mean of their cluster."""
     state.value[LOSS_C] = 0.0
     for f in range(len(state.cluster)):
-        k = state.cluster[f]
+        k = int(state.cluster[f])
         for e in range(len(scratch.y)):
             scratch.y[e] = state.sums[k, e] / state.weight[k]
-        copy_center(state, f, scratch.x)
+        copy_center(state.total, state.mass, f, scratch.x)
         state.value[LOSS_C] += state.mass[f] * divergence(loss, scratch.x, scratch.y)
 
 
-@kernel
+@inner
 def sum_up_pairs(loss, state, scratch):
     """reach, pairs and (mean size) L_c of a loss of pairs."""
     for f in range(len(state.cluster)):
@@ -204,18 +205,18 @@ def sum_up_pairs(loss, state, scratch):
         state.value[LOSS_C] += state.pairs[k] / (2.0 * state.weight[k])
 
 
-@kernel
+@inner
 def reach_anew(loss, state, scratch, f):
     """What the centre of fairlet f pays to every cluster."""
     state.reach[f] = 0.0
-    copy_center(state, f, scratch.x)
+    copy_center(state.total, state.mass, f, scratch.x)
     for j in range(len(state.cluster)):
         if j != f:
-            copy_center(state, j, scratch.y)
+            copy_center(state.total, state.mass, j, scratch.y)
             state.reach[f, state.cluster[j]] += state.mass[j] * pair(loss, scratch.x, scratch.y)
 
 
-@kernel
+@inner
 def pair_up(state, k):
     """The sum over the pairs of cluster k, each taken twice."""
     state.pairs[k] = 0.0
@@ -227,57 +228,57 @@ def pair_up(state, k):
 # What fairlets pay
 
 
-@kernel
+@inner
 def price(data, loss, scratch, i, j):
     """What row i pays for the anchor j, with w v / (w + v) twice for their weights."""
-    copy_row(data, i, scratch.x)
-    copy_row(data, j, scratch.y)
+    copy_row(data.x, i, scratch.x)
+    copy_row(data.x, j, scratch.y)
     w, v = data.weight[i], data.weight[j]
     return 2.0 * w * v / (w + v) * between(loss, scratch.x, scratch.y, scratch.z)
 
 
-@kernel
+@inner
 def hub_loss(data, loss, state, scratch, f, center, out, incoming):
     """What the members of f pay for this centre, with `incoming` in the place of `out`; either may be NOBODY."""
     paid = 0.0
     for t in range(state.size[f]):
-        i = state.members[f, t]
+        i = int(state.members[f, t])
         if i != out:
-            copy_row(data, i, scratch.x)
+            copy_row(data.x, i, scratch.x)
             paid += data.weight[i] * to_center(loss, scratch.x, center)
     if incoming != NOBODY:
-        copy_row(data, incoming, scratch.x)
+        copy_row(data.x, incoming, scratch.x)
         paid += data.weight[incoming] * to_center(loss, scratch.x, center)
     return paid
 
 
-@kernel
+@inner
 def anchored_loss(data, loss, state, scratch, f, anchor):
     """What the members of f pay, its own anchor apart, if this is the anchor."""
     paid = 0.0
     for t in range(state.size[f]):
-        i = state.members[f, t]
+        i = int(state.members[f, t])
         if i != state.anchor[f]:
             paid += price(data, loss, scratch, i, anchor)
     return paid
 
 
-@kernel
+@inner
 def fairlet_loss(data, loss, state, scratch, f):
     """What the members of fairlet f pay."""
     if data.anchor != NOBODY:
-        return anchored_loss(data, loss, state, scratch, f, state.anchor[f])
-    copy_center(state, f, scratch.f_old)
+        return anchored_loss(data, loss, state, scratch, f, int(state.anchor[f]))
+    copy_center(state.total, state.mass, f, scratch.f_old)
     return hub_loss(data, loss, state, scratch, f, scratch.f_old, NOBODY, NOBODY)
 
 
 # Exchanges: row a of fairlet f and row b of fairlet h change places, or a goes to h alone
 
 
-@kernel
+@inner
 def changes(data, loss, clusters, state, scratch, a, b, h):
     """change = (L_f, (mean size) L_c) if row a goes to fairlet h and b, unless NOBODY, back; L_c only where `clusters`."""
-    f, spread = state.fairlet[a], 0.0
+    f, spread = int(state.fairlet[a]), 0.0
     if has_centers(loss) and (clusters or data.anchor == NOBODY):
         spread = spread_change(data, loss, state, scratch, a, b, h)
     elif not has_centers(loss):
@@ -299,28 +300,28 @@ def changes(data, loss, clusters, state, scratch, a, b, h):
         scratch.change[1] = pairs_change(loss, state, scratch, f, h, new_mass(data, a, b))
 
 
-@kernel
+@inner
 def new_mass(data, a, b):
     """What fairlet f gains in weight, and h loses."""
     return (0.0 if b == NOBODY else data.weight[b]) - data.weight[a]
 
 
-@kernel
+@inner
 def anchored_change(data, loss, state, scratch, a, b, h):
     """Change of the anchored L_f: of both fairlets if anchors change places, else of the two rows."""
-    f = state.fairlet[a]
+    f = int(state.fairlet[a])
     if data.group[a] == data.anchor:
         then = anchored_loss(data, loss, state, scratch, f, b) + anchored_loss(data, loss, state, scratch, h, a)
         now = anchored_loss(data, loss, state, scratch, f, a) + anchored_loss(data, loss, state, scratch, h, b)
         return then - now
-    p, q = state.anchor[f], state.anchor[h]
+    p, q = int(state.anchor[f]), int(state.anchor[h])
     change = price(data, loss, scratch, a, q) - price(data, loss, scratch, a, p)
     if b != NOBODY:
         change += price(data, loss, scratch, b, p) - price(data, loss, scratch, b, q)
     return change
 
 
-@kernel
+@inner
 def replaced(data, loss, scratch, total, mass, alone, out, incoming):
     """Change of what a set of rows pays to its mean if one leaves and one comes. `alone`: the set is that one row."""
     w = 0.0 if out == NOBODY else data.weight[out]
@@ -335,30 +336,30 @@ def replaced(data, loss, scratch, total, mass, alone, out, incoming):
     for e in range(len(total)):
         rest[e] = total[e]
     if out != NOBODY:
-        copy_row(data, out, scratch.x)
+        copy_row(data.x, out, scratch.x)
         if not alone:
             change -= leaving(loss, scratch.x, w, total, mass, scratch.old, scratch.new)
         for e in range(len(total)):
             rest[e] -= w * scratch.x[e]
     if incoming != NOBODY:
-        copy_row(data, incoming, scratch.x)
+        copy_row(data.x, incoming, scratch.x)
         change += joining(loss, scratch.x, v, rest, 0.0 if alone else mass - w, scratch.old, scratch.new)
     return change
 
 
-@kernel
+@inner
 def spread_change(data, loss, state, scratch, a, b, h):
     """Change of what the rows of two fairlets pay to their own means."""
-    f = state.fairlet[a]
+    f = int(state.fairlet[a])
     change = replaced(data, loss, scratch, state.total[f], state.mass[f], state.size[f] == 1, a, b)
     return change + replaced(data, loss, scratch, state.total[h], state.mass[h], b != NOBODY and state.size[h] == 1, b, a)
 
 
-@kernel
+@inner
 def cluster_change(data, loss, state, scratch, a, b, h):
     """Change of what the rows of two clusters pay to these clusters' means."""
-    f = state.fairlet[a]
-    k, l = state.cluster[f], state.cluster[h]
+    f = int(state.fairlet[a])
+    k, l = int(state.cluster[f]), int(state.cluster[h])
     if k == l:
         return 0.0
     alone = state.number[k] == 1 and state.size[f] == 1
@@ -367,12 +368,12 @@ def cluster_change(data, loss, state, scratch, a, b, h):
     return change + replaced(data, loss, scratch, state.sums[l], state.weight[l], alone, b, a)
 
 
-@kernel
+@inner
 def new_centers(data, state, scratch, a, b, h):
     """The centres of both fairlets before and after an exchange."""
-    f, gain = state.fairlet[a], new_mass(data, a, b)
-    copy_center(state, f, scratch.f_old)
-    copy_center(state, h, scratch.h_old)
+    f, gain = int(state.fairlet[a]), new_mass(data, a, b)
+    copy_center(state.total, state.mass, f, scratch.f_old)
+    copy_center(state.total, state.mass, h, scratch.h_old)
     for e in range(len(scratch.x)):
         shift = -data.weight[a] * data.x[a, e]
         if b != NOBODY:
@@ -381,15 +382,15 @@ def new_centers(data, state, scratch, a, b, h):
         scratch.h_new[e] = (state.total[h, e] - shift) / (state.mass[h] - gain)
 
 
-@kernel
+@inner
 def pairs_change(loss, state, scratch, f, h, gain):
     """Change of (mean size) L_c of a loss of pairs if fairlets f and h take their new centres and weights."""
-    k, l = state.cluster[f], state.cluster[h]
+    k, l = int(state.cluster[f]), int(state.cluster[h])
     far_f, far_h = 0.0, 0.0
     for j in range(len(state.cluster)):
         c = state.cluster[j]
         if j != f and j != h and (c == k or c == l):
-            copy_center(state, j, scratch.z)
+            copy_center(state.total, state.mass, j, scratch.z)
             if c == k:
                 far_f += state.mass[j] * pair(loss, scratch.z, scratch.f_new)
             if c == l:
@@ -406,14 +407,14 @@ def pairs_change(loss, state, scratch, f, h, gain):
     return change + then - state.pairs[l] / (2.0 * state.weight[l])
 
 
-@kernel
+@inner
 def exchange(data, loss, state, scratch, a, b, h):
     """Row a goes to fairlet h and b, unless NOBODY, back. `scratch` holds the changes of both losses."""
-    f = state.fairlet[a]
+    f = int(state.fairlet[a])
     state.value[LOSS_F] += scratch.change[0]
     state.value[LOSS_C] += scratch.change[1]
     reseat(data, state, a, b, h)
-    k, l, gain = state.cluster[f], state.cluster[h], new_mass(data, a, b)
+    k, l, gain = int(state.cluster[f]), int(state.cluster[h]), new_mass(data, a, b)
     state.mass[f] += gain
     state.mass[h] -= gain
     if k != l:
@@ -432,10 +433,10 @@ def exchange(data, loss, state, scratch, a, b, h):
         reach_further(loss, state, scratch, f, h, gain)
 
 
-@kernel
+@inner
 def reseat(data, state, a, b, h):
     """Fairlets, slots, members, counts and anchors after an exchange."""
-    f, g = state.fairlet[a], data.group[a]
+    f, g = int(state.fairlet[a]), data.group[a]
     state.fairlet[a] = h
     if b != NOBODY:
         state.fairlet[b] = f
@@ -448,7 +449,7 @@ def reseat(data, state, a, b, h):
         return
     state.size[f] -= 1
     state.count[f, g] -= 1
-    last = state.members[f, state.size[f]]
+    last = int(state.members[f, state.size[f]])
     state.members[f, state.slot[a]] = last
     state.slot[last] = state.slot[a]
     state.members[h, state.size[h]] = a
@@ -457,13 +458,13 @@ def reseat(data, state, a, b, h):
     state.count[h, g] += 1
 
 
-@kernel
+@inner
 def reach_further(loss, state, scratch, f, h, gain):
     """reach and pairs after the centres and weights of fairlets f and h have changed."""
-    k, l = state.cluster[f], state.cluster[h]
+    k, l = int(state.cluster[f]), int(state.cluster[h])
     for j in range(len(state.cluster)):
         if j != f and j != h:
-            copy_center(state, j, scratch.z)
+            copy_center(state.total, state.mass, j, scratch.z)
             then, now = pair(loss, scratch.z, scratch.f_new), pair(loss, scratch.z, scratch.f_old)
             state.reach[j, k] += state.mass[f] * then - (state.mass[f] - gain) * now
             then, now = pair(loss, scratch.z, scratch.h_new), pair(loss, scratch.z, scratch.h_old)
