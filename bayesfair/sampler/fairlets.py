@@ -101,7 +101,7 @@ def make_scratch(dim, n_clusters):
 def new_state(words, data: Fairlets, loss, fairlet, cluster, n_clusters, lambda_f, lam) -> State:
     """The state of these fairlets (N,) and clusters (m,), with every sum from scratch."""
     (n_obs, dim), (n_fairlets, n_groups) = data.x.shape, data.lower.shape
-    n_kept = 0 if has_centers.py_func(loss) else n_fairlets
+    n_kept = 0 if has_centers(loss) else n_fairlets
     state = State(
         words=words,
         fairlet=np.array(fairlet, np.int32),
