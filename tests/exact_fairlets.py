@@ -130,7 +130,9 @@ class Tiny:
         for k in range(self.n_clusters):
             own = np.flatnonzero(cluster == k)
             if of_pairs(self.loss):
-                pairs = [weights[i] * weights[j] * divergence(self.loss, centers[i], centers[j]) for i in own for j in own]
+                pairs = [
+                    weights[i] * weights[j] * divergence(self.loss, centers[i], centers[j]) for i in own for j in own
+                ]
                 total += sum(pairs) / (2 * weights[own].sum())
             else:
                 mean = np.average(centers[own], 0, weights[own])

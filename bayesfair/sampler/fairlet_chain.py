@@ -2,7 +2,7 @@
 
 from bayesfair.sampler.chance import gamma
 from bayesfair.sampler.compiled import kernel
-from bayesfair.sampler.fairlet_moves import loop_step, move_extra, reallocate, swap_near, swap_random
+from bayesfair.sampler.fairlet_moves import attempt, extra_member, loop_step, near_rows, random_rows, reallocate
 from bayesfair.sampler.fairlets import (
     FAILED,
     LAMBDA,
@@ -37,16 +37,15 @@ def draw_lambda(s, plan, state):
 
 
 @inner
-def one_move(s, data, loss, plan, state, scratch, at):
-    """Move number `at` of B in a sweep."""
+def proposal(s, data, plan, state, at):
+    """The proposal of move number `at` of B in a sweep."""
     if at < plan.near:
-        swap_near(s, data, loss, plan, state, scratch)
-    elif at < plan.near + plan.random:
-        swap_random(s, data, loss, plan, state, scratch)
-    elif at < plan.near + plan.random + plan.extra:
-        move_extra(s, data, loss, plan, state, scratch)
-    else:
-        loop_step(s, data, loss, plan, state, scratch)
+        return near_rows(s, data, state)
+    if at < plan.near + plan.random:
+        return random_rows(s, data, state)
+    if at < plan.near + plan.random + plan.extra:
+        return extra_member(s, data, state)
+    return loop_step(s, data, state)
 
 
 @inner
@@ -55,7 +54,9 @@ def one_step(s, data, loss, plan, state, scratch):
     n_fairlets, n_moves = len(state.cluster), plan.near + plan.random + plan.extra + plan.steps
     at = state.step[PLACE]
     if at < n_moves:
-        one_move(s, data, loss, plan, state, scratch, at)
+        a, b, h = proposal(s, data, plan, state, at)
+        if a != NOBODY:
+            attempt(s, data, loss, plan, state, scratch, a, b, h, at >= n_moves - plan.steps)
     else:
         f = (at - n_moves) % n_fairlets
         reallocate(s, loss, state, scratch, f)
@@ -72,7 +73,7 @@ def one_step(s, data, loss, plan, state, scratch):
 
 @kernel
 def go_on(data, loss, plan, state, thinning, visits, labels, fairlets, numbers, first):
-    """Fill draws from `first` on, one for every `thinning` sweeps, within about `visits` visits: the number of the next draw."""
+    """Fill draws from `first` on, one for every `thinning` sweeps, in about `visits` visits: the number of the next draw."""
     scratch = make_scratch(data.x.shape[1], len(state.number))
     draw, done, each = first, 0, 1
     if not has_centers(loss):

@@ -27,8 +27,8 @@ class Plan(NamedTuple):
     """What a sweep is: numbers of moves of B, then `visits` visits of every fairlet, each followed by a draw of lambda.
 
     joint: whether moves of B read L_c; if not, lambda_f is never drawn. near, random, extra, steps: exchanges of near rows, of
-    any two rows of a group, moves of extra members, steps of the rectangular loop. lambda | . ~ Gamma(shape, rate + factor L_f +
-    (mean size) L_c), or fixed if shape is 0.
+    any two rows of a group, moves of extra members, steps of the rectangular loop. lambda | . ~ Gamma(shape,
+    rate + factor L_f + (mean size) L_c), or fixed if shape is 0.
     """
 
     joint: bool
@@ -43,49 +43,51 @@ class Plan(NamedTuple):
 
 
 @inner
-def log_ratio(data, loss, plan, state, scratch, a, b, h):
-    """Log of the target's ratio if row a goes to fairlet h and b, unless NOBODY, back."""
-    changes(data, loss, plan.joint, state, scratch, a, b, h)
-    found = -state.value[LAMBDA_F] * scratch.change[0] - state.value[LAMBDA] * scratch.change[1]
-    if isnan(found):
+def attempt(s, data, loss, plan, state, scratch, a, b, h, in_loop):
+    """Row a goes to fairlet h and b, unless NOBODY, back: by Metropolis, or by the heat bath of the rectangular loop."""
+    state.step[TRIED] += 1
+    changes(data, loss, state, scratch, a, b, h)
+    log = log_ratio(plan, state, scratch)
+    if isnan(log):
         state.step[FAILED] = a + 1
-    return found
+    elif bernoulli(s, heat_bath(log)) if in_loop else accept(s, log):
+        state.step[SWAPPED] += 1
+        exchange(data, loss, state, scratch, a, b, h)
 
 
 @inner
-def take(data, loss, plan, state, scratch, a, b, h):
-    """Make the exchange whose ratio was asked for last."""
-    if not plan.joint:  # the clustering loss was not asked for
-        changes(data, loss, True, state, scratch, a, b, h)
-    state.step[SWAPPED] += 1
-    exchange(data, loss, state, scratch, a, b, h)
+def log_ratio(plan, state, scratch):
+    """Log of the ratio of the target by the changes of both losses."""
+    log = -state.value[LAMBDA_F] * scratch.change[0]
+    return log - state.value[LAMBDA] * scratch.change[1] if plan.joint else log
+
+
+# Proposals: rows a and b, and the fairlet h of b; a is NOBODY if nothing is proposed
 
 
 @inner
-def swap(s, data, loss, plan, state, scratch, a, b):
-    """Rows a and b of one group change places, by Metropolis; anchors only between fairlets with the same bounds."""
+def same_group(data, state, a, b):
+    """Rows a and b of one group, if they may change places: anchors only between fairlets with the same bounds."""
     f, h = int(state.fairlet[a]), int(state.fairlet[b])
     if f == h or (data.group[a] == data.anchor and data.kind[f] != data.kind[h]):
-        return
-    state.step[TRIED] += 1
-    if accept(s, log_ratio(data, loss, plan, state, scratch, a, b, h)):
-        take(data, loss, plan, state, scratch, a, b, h)
+        return NOBODY, NOBODY, h
+    return a, b, h
 
 
 @inner
-def swap_near(s, data, loss, plan, state, scratch):
+def near_rows(s, data, state):
     """One of a fixed list of pairs of near rows."""
     at = integer(s, len(data.edges))
-    swap(s, data, loss, plan, state, scratch, int(data.edges[at, 0]), int(data.edges[at, 1]))
+    return same_group(data, state, int(data.edges[at, 0]), int(data.edges[at, 1]))
 
 
 @inner
-def swap_random(s, data, loss, plan, state, scratch):
+def random_rows(s, data, state):
     """Any row, and any row of its group."""
     a = integer(s, len(data.group))
     g = int(data.group[a])
     b = int(data.order[data.first[g] + integer(s, data.first[g + 1] - data.first[g])])
-    swap(s, data, loss, plan, state, scratch, a, b)
+    return same_group(data, state, a, b)
 
 
 @inner
@@ -96,15 +98,11 @@ def may_go(data, state, a, h):
 
 
 @inner
-def move_extra(s, data, loss, plan, state, scratch):
-    """Any row that is no anchor goes to any fairlet, where bounds allow it."""
-    a = data.movers[integer(s, len(data.movers))]
+def extra_member(s, data, state):
+    """Any row that is no anchor, alone, and any fairlet, where bounds allow it."""
+    a = int(data.movers[integer(s, len(data.movers))])
     h = integer(s, len(state.cluster))
-    if not may_go(data, state, a, h):
-        return
-    state.step[TRIED] += 1
-    if accept(s, log_ratio(data, loss, plan, state, scratch, a, NOBODY, h)):
-        take(data, loss, plan, state, scratch, a, NOBODY, h)
+    return (a if may_go(data, state, a, h) else NOBODY), NOBODY, h
 
 
 @inner
@@ -120,19 +118,19 @@ def member(data, state, f, g, at):
 
 
 @inner
-def loop_step(s, data, loss, plan, state, scratch):
-    """A step of the rectangular loop (Algorithm 1): a checkerboard is swapped with probability w' / (w + w').
+def loop_step(s, data, state):
+    """A step of the rectangular loop (Algorithm 1): its checkerboard, which is swapped with probability w' / (w + w').
 
     The matrix of a group has a row for every fairlet and a column for every member or empty slot, so that columns sum to one. A
-    step draws a cell (i1, j1). If it holds a one, j2 is among the zeros of row i1, and i2 is the row that holds j2. If it holds a
-    zero, i2 is the row that holds j1, and j2 is among the zeros of row i2. Either way another row than j1's holds j2, and the
+    step draws a cell (i1, j1). If it holds a one, j2 is among the zeros of row i1, and i2 is the row that holds j2. If it holds
+    a zero, i2 is the row that holds j1, and j2 is among the zeros of row i2. Either way another row than j1's holds j2, and the
     cells are a checkerboard if i1 is one of these two rows. The proposal is symmetric (`fairlets.rectangular_loop`).
     """
     m = len(state.cluster)
     row, f = integer(s, m), integer(s, m)
     h = (f + 1 + integer(s, m - 1)) % m
     if row != f and row != h:
-        return
+        return NOBODY, NOBODY, h
     n_slots = 0
     for g in range(len(data.width)):
         n_slots += 0 if g == data.anchor else data.width[g]
@@ -145,10 +143,8 @@ def loop_step(s, data, loss, plan, state, scratch):
     if a == NOBODY:
         a, b, f, h = b, a, h, f
     if a == NOBODY or (b == NOBODY and not may_go(data, state, a, h)):
-        return
-    state.step[TRIED] += 1
-    if bernoulli(s, heat_bath(log_ratio(data, loss, plan, state, scratch, a, b, h))):
-        take(data, loss, plan, state, scratch, a, b, h)
+        return NOBODY, NOBODY, h
+    return a, b, h
 
 
 @inner

@@ -24,7 +24,7 @@ class Fairlets(NamedTuple):
 
     order[first[g] : first[g + 1]] are the rows of group g, `movers` the rows that are no anchors. lower, upper (m, J) bound the
     members of a fairlet; fairlets of one `kind` have the same bounds. rank (N,): the number of a fairlet with this anchor.
-    edges (E, 2): pairs of near rows of a group. width (J,): most members of a group. anchor: the group of the anchors, or NOBODY.
+    edges (E, 2): pairs of near rows of a group. width (J,): most members of a group. anchor: the anchors' group, or NOBODY.
     """
 
     x: np.ndarray
@@ -276,28 +276,23 @@ def fairlet_loss(data, loss, state, scratch, f):
 
 
 @inner
-def changes(data, loss, clusters, state, scratch, a, b, h):
-    """change = (L_f, (mean size) L_c) if row a goes to fairlet h and b, unless NOBODY, back; L_c only where `clusters`."""
+def changes(data, loss, state, scratch, a, b, h):
+    """change = (L_f, (mean size) L_c) if row a goes to fairlet h and b, unless NOBODY, back."""
     f, spread = int(state.fairlet[a]), 0.0
-    if has_centers(loss) and (clusters or data.anchor == NOBODY):
+    if has_centers(loss):
         spread = spread_change(data, loss, state, scratch, a, b, h)
-    elif not has_centers(loss):
+        scratch.change[0] = spread
+        scratch.change[1] = cluster_change(data, loss, state, scratch, a, b, h) - spread
+    else:
         new_centers(data, state, scratch, a, b, h)
+        scratch.change[1] = pairs_change(loss, state, scratch, f, h, new_mass(data, a, b))
     if data.anchor != NOBODY:
         scratch.change[0] = anchored_change(data, loss, state, scratch, a, b, h)
-    elif has_centers(loss):
-        scratch.change[0] = spread
-    else:
+    elif not has_centers(loss):
         now = hub_loss(data, loss, state, scratch, f, scratch.f_old, NOBODY, NOBODY)
         now += hub_loss(data, loss, state, scratch, h, scratch.h_old, NOBODY, NOBODY)
         then = hub_loss(data, loss, state, scratch, f, scratch.f_new, a, b)
         scratch.change[0] = then + hub_loss(data, loss, state, scratch, h, scratch.h_new, b, a) - now
-    if not clusters:
-        scratch.change[1] = 0.0
-    elif has_centers(loss):
-        scratch.change[1] = cluster_change(data, loss, state, scratch, a, b, h) - spread
-    else:
-        scratch.change[1] = pairs_change(loss, state, scratch, f, h, new_mass(data, a, b))
 
 
 @inner
@@ -352,20 +347,22 @@ def spread_change(data, loss, state, scratch, a, b, h):
     """Change of what the rows of two fairlets pay to their own means."""
     f = int(state.fairlet[a])
     change = replaced(data, loss, scratch, state.total[f], state.mass[f], state.size[f] == 1, a, b)
-    return change + replaced(data, loss, scratch, state.total[h], state.mass[h], b != NOBODY and state.size[h] == 1, b, a)
+    return change + replaced(
+        data, loss, scratch, state.total[h], state.mass[h], b != NOBODY and state.size[h] == 1, b, a
+    )
 
 
 @inner
 def cluster_change(data, loss, state, scratch, a, b, h):
     """Change of what the rows of two clusters pay to these clusters' means."""
     f = int(state.fairlet[a])
-    k, l = int(state.cluster[f]), int(state.cluster[h])
-    if k == l:
+    k, q = int(state.cluster[f]), int(state.cluster[h])
+    if k == q:
         return 0.0
     alone = state.number[k] == 1 and state.size[f] == 1
     change = replaced(data, loss, scratch, state.sums[k], state.weight[k], alone, a, b)
-    alone = b != NOBODY and state.number[l] == 1 and state.size[h] == 1
-    return change + replaced(data, loss, scratch, state.sums[l], state.weight[l], alone, b, a)
+    alone = b != NOBODY and state.number[q] == 1 and state.size[h] == 1
+    return change + replaced(data, loss, scratch, state.sums[q], state.weight[q], alone, b, a)
 
 
 @inner
@@ -385,26 +382,26 @@ def new_centers(data, state, scratch, a, b, h):
 @inner
 def pairs_change(loss, state, scratch, f, h, gain):
     """Change of (mean size) L_c of a loss of pairs if fairlets f and h take their new centres and weights."""
-    k, l = int(state.cluster[f]), int(state.cluster[h])
+    k, q = int(state.cluster[f]), int(state.cluster[h])
     far_f, far_h = 0.0, 0.0
     for j in range(len(state.cluster)):
         c = state.cluster[j]
-        if j != f and j != h and (c == k or c == l):
+        if j != f and j != h and c in (k, q):
             copy_center(state.total, state.mass, j, scratch.z)
             if c == k:
                 far_f += state.mass[j] * pair(loss, scratch.z, scratch.f_new)
-            if c == l:
+            if c == q:
                 far_h += state.mass[j] * pair(loss, scratch.z, scratch.h_new)
     mass_f, mass_h = state.mass[f] + gain, state.mass[h] - gain
     own = mass_f * far_f - state.mass[f] * state.reach[f, k]
-    other = mass_h * far_h - state.mass[h] * state.reach[h, l]
-    if k == l:
+    other = mass_h * far_h - state.mass[h] * state.reach[h, q]
+    if k == q:
         both = mass_f * mass_h * pair(loss, scratch.f_new, scratch.h_new)
         both += state.mass[f] * state.mass[h] * pair(loss, scratch.f_old, scratch.h_old)
         return (own + other + both) / state.weight[k]
     change = (state.pairs[k] + 2.0 * own) / (2.0 * (state.weight[k] + gain)) - state.pairs[k] / (2.0 * state.weight[k])
-    then = (state.pairs[l] + 2.0 * other) / (2.0 * (state.weight[l] - gain))
-    return change + then - state.pairs[l] / (2.0 * state.weight[l])
+    then = (state.pairs[q] + 2.0 * other) / (2.0 * (state.weight[q] - gain))
+    return change + then - state.pairs[q] / (2.0 * state.weight[q])
 
 
 @inner
@@ -414,21 +411,21 @@ def exchange(data, loss, state, scratch, a, b, h):
     state.value[LOSS_F] += scratch.change[0]
     state.value[LOSS_C] += scratch.change[1]
     reseat(data, state, a, b, h)
-    k, l, gain = int(state.cluster[f]), int(state.cluster[h]), new_mass(data, a, b)
+    k, q, gain = int(state.cluster[f]), int(state.cluster[h]), new_mass(data, a, b)
     state.mass[f] += gain
     state.mass[h] -= gain
-    if k != l:
+    if k != q:
         state.weight[k] += gain
-        state.weight[l] -= gain
+        state.weight[q] -= gain
     for e in range(data.x.shape[1]):
         shift = -data.weight[a] * data.x[a, e]
         if b != NOBODY:
             shift += data.weight[b] * data.x[b, e]
         state.total[f, e] += shift
         state.total[h, e] -= shift
-        if k != l:
+        if k != q:
             state.sums[k, e] += shift
-            state.sums[l, e] -= shift
+            state.sums[q, e] -= shift
     if not has_centers(loss):
         reach_further(loss, state, scratch, f, h, gain)
 
@@ -461,15 +458,15 @@ def reseat(data, state, a, b, h):
 @inner
 def reach_further(loss, state, scratch, f, h, gain):
     """reach and pairs after the centres and weights of fairlets f and h have changed."""
-    k, l = int(state.cluster[f]), int(state.cluster[h])
+    k, q = int(state.cluster[f]), int(state.cluster[h])
     for j in range(len(state.cluster)):
         if j != f and j != h:
             copy_center(state.total, state.mass, j, scratch.z)
             then, now = pair(loss, scratch.z, scratch.f_new), pair(loss, scratch.z, scratch.f_old)
             state.reach[j, k] += state.mass[f] * then - (state.mass[f] - gain) * now
             then, now = pair(loss, scratch.z, scratch.h_new), pair(loss, scratch.z, scratch.h_old)
-            state.reach[j, l] += state.mass[h] * then - (state.mass[h] + gain) * now
+            state.reach[j, q] += state.mass[h] * then - (state.mass[h] + gain) * now
     reach_anew(loss, state, scratch, f)
     reach_anew(loss, state, scratch, h)
     pair_up(state, k)
-    pair_up(state, l)
+    pair_up(state, q)

@@ -9,8 +9,8 @@ class Optimal(OverFairlets):
     Parameters
     ----------
     composition : "auto", "singletons", mapping, array-like or int, default "auto"
-        Members of each group in a fairlet, as `bayesfair.fairlets.decompose` reads it. With "singletons" every row is a fairlet:
-        vanilla Gibbs k-means, without a guarantee.
+        Members of each group in a fairlet, as `bayesfair.fairlets.decompose` reads it. With "singletons" every row is a
+        fairlet: vanilla Gibbs k-means, without a guarantee.
 
     References
     ----------

@@ -111,7 +111,12 @@ class FairletLaw:
                 is_free = (self.data.lower != self.data.upper).any()
                 moves["extra"] = round(SWEEP.extra * n_obs) if is_free else 0
         return Plan(
-            joint=target.is_joint, visits=target.inner_steps, shape=shape, rate=rate, factor=self.fairlet_factor, **moves
+            joint=target.is_joint,
+            visits=target.inner_steps,
+            shape=shape,
+            rate=rate,
+            factor=self.fairlet_factor,
+            **moves,
         )
 
     def starts(self, num_chains: int) -> list[State]:
@@ -179,7 +184,9 @@ def what_to_balance(table: Table, composition):
     held = capacities(groups.sizes, composition, groups.names)
     n_fairlets, n_obs = len(held.lower), len(groups.code)
     ruled = rule_of_small_groups(groups.sizes, groups.names) if isinstance(composition, str) else ""
-    remedy = f"There are {n_fairlets} fairlets (n_samples = {n_obs}): ask for fewer clusters or smaller fairlets. {ruled}"
+    remedy = (
+        f"There are {n_fairlets} fairlets (n_samples = {n_obs}): ask for fewer clusters or smaller fairlets. {ruled}"
+    )
     check_integer("n_clusters", table.n_clusters, maximum=n_fairlets, remedy=remedy.strip())
     return groups, held
 
