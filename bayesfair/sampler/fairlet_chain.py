@@ -1,0 +1,106 @@
+"""A chain of fairlets and clusters: sweeps, step by step, so that any cut into calls gives the same draws."""
+
+from bayesfair.sampler.chance import gamma
+from bayesfair.sampler.compiled import kernel
+from bayesfair.sampler.fairlet_moves import attempt, extra_member, loop_step, near_rows, random_rows, reallocate
+from bayesfair.sampler.fairlets import (
+    FAILED,
+    LAMBDA,
+    LAMBDA_F,
+    LOSS_C,
+    LOSS_F,
+    MOVED,
+    NOBODY,
+    PLACE,
+    SINCE,
+    SWAPPED,
+    SWEEP,
+    TRIED,
+    VISITED,
+    make_scratch,
+    sum_up,
+)
+from bayesfair.sampler.compiled import inner
+from bayesfair.sampler.losses import has_centers
+
+ANEW = 64  # sweeps after which sums are made from scratch
+PAIRS_PER_VISIT = 16  # dissimilarities that take as long as a visit of a loss with centres
+
+
+@inner
+def draw_lambda(s, plan, state):
+    """The conjugate step of lambda; lambda_f follows in the joint target only."""
+    drawn = gamma(s, plan.shape) / (plan.rate + plan.factor * state.value[LOSS_F] + state.value[LOSS_C])
+    state.value[LAMBDA] = drawn
+    if plan.joint:
+        state.value[LAMBDA_F] = plan.factor * drawn
+
+
+@inner
+def proposal(s, data, plan, state, at):
+    """The proposal of move number `at` of B in a sweep."""
+    if at < plan.near:
+        return near_rows(s, data, state)
+    if at < plan.near + plan.random:
+        return random_rows(s, data, state)
+    if at < plan.near + plan.random + plan.extra:
+        return extra_member(s, data, state)
+    return loop_step(s, data, state)
+
+
+@inner
+def one_step(s, data, loss, plan, state, scratch):
+    """The next step of a sweep: a move of B, or a visit of a fairlet and, after the last, lambda. True at the sweep's end."""
+    n_fairlets, n_moves = len(state.cluster), plan.near + plan.random + plan.extra + plan.steps
+    at = state.step[PLACE]
+    if at < n_moves:
+        a, b, h = proposal(s, data, plan, state, at)
+        if a != NOBODY:
+            attempt(s, data, loss, plan, state, scratch, a, b, h, at >= n_moves - plan.steps)
+    else:
+        f = (at - n_moves) % n_fairlets
+        reallocate(s, loss, state, scratch, f)
+        if f == n_fairlets - 1 and plan.shape > 0.0:
+            draw_lambda(s, plan, state)
+    state.step[PLACE] = (at + 1) % (n_moves + plan.visits * n_fairlets)
+    if state.step[PLACE] > 0:
+        return False
+    state.step[SWEEP] += 1
+    if state.step[SWEEP] % ANEW == 0:
+        sum_up(data, loss, state, scratch)
+    return True
+
+
+@kernel
+def go_on(data, loss, plan, state, thinning, visits, labels, fairlets, numbers, first):
+    """Fill draws from `first` on, one for every `thinning` sweeps, in about `visits` visits: the number of the next draw."""
+    scratch = make_scratch(data.x.shape[1], len(state.number))
+    draw, done, each = first, 0, 1
+    if not has_centers(loss):
+        each += len(state.cluster) // PAIRS_PER_VISIT
+    while draw < len(numbers) and done < visits and state.step[FAILED] == 0:
+        done += each
+        if one_step(state.words, data, loss, plan, state, scratch):
+            state.step[SINCE] += 1
+            if state.step[SINCE] == thinning:
+                write(data, state, labels, fairlets, numbers, draw)
+                draw += 1
+    return draw
+
+
+@inner
+def write(data, state, labels, fairlets, numbers, draw):
+    """A draw: labels, fairlets if wanted, numbered by their anchors, and scalars. Rates are counted anew."""
+    for i in range(len(state.fairlet)):
+        f = state.fairlet[i]
+        labels[draw, i] = state.cluster[f]
+        if draw < len(fairlets):
+            fairlets[draw, i] = f if data.anchor == NOBODY else data.rank[state.anchor[f]]
+    numbers[draw, 0] = state.value[LOSS_F]
+    numbers[draw, 1] = state.value[LOSS_C]
+    numbers[draw, 2] = state.value[LAMBDA_F]
+    numbers[draw, 3] = state.value[LAMBDA]
+    numbers[draw, 4] = state.step[SWAPPED] / max(state.step[TRIED], 1)
+    numbers[draw, 5] = state.step[MOVED] / max(state.step[VISITED], 1)
+    for at in (SINCE, TRIED, SWAPPED, VISITED, MOVED):
+        state.step[at] = 0
