@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfair.sampler.compiled import kernel
+from bayesfair.sampler.compiled import inner
 
 WITHIN = 1.0 - 1e-9  # rows: |n_gk - pi_g n_k| < 1, so that exactly one row off is outside
 ROUNDING = 1e-9
@@ -67,7 +67,7 @@ def _balance(group, first, of_cell, low, high, slack, of_largest, size_min, size
     return Balance(group, first, of_cell, bounds, np.array([float(of_largest), *sizes]))
 
 
-@kernel
+@inner
 def penalty(first, bounds, extra, strength, count, k, size):
     """V of cluster k: 0 exactly if it is in S. strength (K, H + 1): of every group, and of the size."""
     total, last = 0.0, strength.shape[1] - 1
@@ -86,13 +86,13 @@ def penalty(first, bounds, extra, strength, count, k, size):
     return total + (priced(off, strength[k, last]) if off > 0.0 else 0.0)
 
 
-@kernel
+@inner
 def priced(rows, strength):
     """The penalty of so many rows beyond a bound: a slope, and a wall more than one row beyond."""
     return strength * rows if rows <= 1.0 + ROUNDING else WALL * rows
 
 
-@kernel
+@inner
 def penalty_with(first, bounds, extra, strength, count, k, size, of_cell, c, change):
     """V of cluster k with `change` (+-1) rows of combination c."""
     for f in range(of_cell.shape[1]):

@@ -1,7 +1,7 @@
 """A chain of fairlets and clusters: sweeps, step by step, so that any cut into calls gives the same draws."""
 
 from bayesfair.sampler.chance import gamma
-from bayesfair.sampler.compiled import kernel
+from bayesfair.sampler.compiled import inner, kernel
 from bayesfair.sampler.fairlet_moves import attempt, extra_member, loop_step, near_rows, random_rows, reallocate
 from bayesfair.sampler.fairlets import (
     FAILED,
@@ -20,7 +20,6 @@ from bayesfair.sampler.fairlets import (
     make_scratch,
     sum_up,
 )
-from bayesfair.sampler.compiled import inner
 from bayesfair.sampler.losses import has_centers
 
 ANEW = 64  # sweeps after which sums are made from scratch

@@ -4,6 +4,7 @@ from math import exp, isnan
 from typing import NamedTuple
 
 from bayesfair.sampler.chance import accept, bernoulli, category, integer
+from bayesfair.sampler.compiled import inner
 from bayesfair.sampler.fairlets import (
     FAILED,
     LAMBDA,
@@ -19,7 +20,6 @@ from bayesfair.sampler.fairlets import (
     exchange,
     pair_up,
 )
-from bayesfair.sampler.compiled import inner
 from bayesfair.sampler.losses import has_centers, joining, leaving, pair
 
 

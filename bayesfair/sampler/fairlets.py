@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfair.sampler.compiled import kernel
-from bayesfair.sampler.compiled import inner
+from bayesfair.sampler.compiled import inner, kernel
 from bayesfair.sampler.losses import KMEANS, between, divergence, has_centers, joining, leaving, pair, to_center
 
 NOBODY = -1  # in place of a row: nobody comes back; in place of an anchor: fairlets have hubs

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-
 from bayesfair._check import check_number, message
 from bayesfair.fairlets.dissimilarity import Bregman, Dissimilarity, resolve_dissimilarity
 from bayesfair.fairlets.dissimilarity import Minkowski as Norm
@@ -121,7 +120,9 @@ def resolve_loss(loss) -> Loss | NamedLoss:
     if isinstance(loss, Loss | NamedLoss):
         return loss
     if isinstance(loss, Minkowski):
-        return NamedLoss(Norm(check_number("loss.power", loss.power, minimum=1, remedy="A norm has a power of at least 1.")))
+        return NamedLoss(
+            Norm(check_number("loss.power", loss.power, minimum=1, remedy="A norm has a power of at least 1."))
+        )
     if isinstance(loss, str) and loss in NAMES:
         return NamedLoss(resolve_dissimilarity(loss))
     rule = f"be one of {', '.join(map(repr, NAMES))}, bf.gibbs.Minkowski(power) or bf.gibbs.Loss(...)"
@@ -143,5 +144,3 @@ def compiled(function: Callable | None):
 
 def _nothing(x, y):
     return 0.0
-
-

@@ -8,8 +8,6 @@ compiled to a first-class one, so that every kernel is compiled once for all los
 from math import exp, inf, lgamma, log, log1p, pi, sqrt
 from typing import NamedTuple
 
-import numpy as np
-
 from bayesfair.sampler.chance import beta, log_gamma, normal
 from bayesfair.sampler.compiled import kernel
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from bayesfair.sampler.balance import penalty
 from bayesfair.sampler.chance import accept, bernoulli, category, integer, shuffle
-from bayesfair.sampler.compiled import kernel
+from bayesfair.sampler.compiled import inner, kernel
 from bayesfair.sampler.losses import divergence, draw_center, joining, leaving, log_normalizer
 from bayesfair.sampler.units import LAMBDA, LOSS, copy_row, move, settle
 
@@ -57,9 +57,9 @@ def make_tables(n_obs, n_cells, largest_cell, n_clusters, dim):
     )  # fmt: skip
 
 
-@kernel
+@inner
 def draw_pair(s, units, loss, balance, state, scratch, tables):
-    """Draw centres given the clusters, choose a pair of clusters, near ones more often, and draw its units given the centres."""
+    """Draw centres given the clusters, choose a pair, near ones more often, and draw its units given the centres."""
     n_clusters, lam = len(state.size), state.number[LAMBDA]
     for k in range(n_clusters):
         draw_center(s, loss, lam * state.mass[k], state.mass[k], state.total[k], tables.center[k])
@@ -76,7 +76,7 @@ def draw_pair(s, units, loss, balance, state, scratch, tables):
     pair_draw(s, units, loss, balance, state, scratch, tables, chosen // n_clusters, chosen % n_clusters, COUNT_STEPS)
 
 
-@kernel
+@inner
 def apart(loss, x, y):
     """How far two centres are apart, the same in both directions."""
     return min(divergence(loss, x, y), divergence(loss, y, x))
@@ -102,7 +102,7 @@ def pair_draw(s, units, loss, balance, state, scratch, tables, a, b, n_steps):
         draw_units(s, units, loss, balance, state, scratch, tables, a, b, own, before)
 
 
-@kernel
+@inner
 def sort_members(units, state, tables, a, b):
     """The members of a and b, combination by combination."""
     at = 0
@@ -116,7 +116,7 @@ def sort_members(units, state, tables, a, b):
     tables.first[len(units.first) - 1] = at
 
 
-@kernel
+@inner
 def fill(units, loss, state, scratch, tables, a, b, c, first, last):
     """The units first..last of a combination's members: their log odds, how many are in a, and the law of that number."""
     n, held, lam = last - first, 0, state.number[LAMBDA]
@@ -133,7 +133,7 @@ def fill(units, loss, state, scratch, tables, a, b, c, first, last):
         count_law(tables.odds[c], n, tables.tilt[c], tables.law[c], tables.low[c], tables.width[c], tables.p[c])
 
 
-@kernel
+@inner
 def tilt_to(odds, n, held):
     """What to add to all log odds so that `held` units are expected in a: Newton's method, kept inside a bracket."""
     wanted, low, high = min(max(float(held), 0.5), n - 0.5), 1e30, -1e30
@@ -158,7 +158,7 @@ def tilt_to(odds, n, held):
     return tilt
 
 
-@kernel
+@inner
 def count_law(odds, n, tilt, law, low, width, p):
     """law[z, c - low[z]]: the probability of c successes among the first z units, in a window about its mean."""
     mean, variance = 0.0, 0.0
@@ -169,7 +169,7 @@ def count_law(odds, n, tilt, law, low, width, p):
         mean += q
         variance += q * (1.0 - q)
         reach = WINDOW * sqrt(variance) + 3.0
-        first = max(int(floor(mean - reach)), low[z])
+        first = max(floor(mean - reach), low[z])
         last = min(int(mean + reach) + 1, low[z] + width[z])
         low[z + 1], width[z + 1] = first, last - first + 1
         for c in range(first, last + 1):
@@ -180,7 +180,7 @@ def count_law(odds, n, tilt, law, low, width, p):
             law[z + 1, c - first] = value
 
 
-@kernel
+@inner
 def log_law(tables, c, count):
     """Log probability, untilted and up to a constant, that `count` units of the block's combination are in a."""
     n = tables.number[c]
@@ -190,19 +190,19 @@ def log_law(tables, c, count):
     return log(tables.law[c, n, k]) - tables.tilt[c] * count
 
 
-@kernel
+@inner
 def log_g(loss, state, k):
     """Log of the normaliser of cluster k's centre."""
     return log_normalizer(loss, state.number[LAMBDA] * state.mass[k], state.mass[k], state.total[k])
 
 
-@kernel
+@inner
 def about_g(dim, size_a, size_b):
     """What the normalisers of two clusters are by their sizes alone, up to a constant: exact for k-means without weights."""
     return -0.5 * dim * (log(float(size_a)) + log(float(size_b)))
 
 
-@kernel
+@inner
 def move_counts(s, balance, state, tables, a, b, dim, n_steps):
     """Counts of the block in a, by Metropolis steps in one or two combinations; returns `about_g` of the old sizes."""
     n_cells = len(tables.number)
@@ -238,7 +238,7 @@ def move_counts(s, balance, state, tables, a, b, dim, n_steps):
     return own - about_g(dim, size_a, size_b)
 
 
-@kernel
+@inner
 def step_ratio(tables, c, up):
     """Log ratio of the law of a combination's count after `up` more."""
     if up == 0:
@@ -248,7 +248,7 @@ def step_ratio(tables, c, up):
     return log_law(tables, c, tables.now[c] + up) - log_law(tables, c, tables.now[c])
 
 
-@kernel
+@inner
 def shift(balance, state, a, b, c, up):
     """`up` units of combination c go from b to a, in the counts of every family."""
     for f in range(balance.of_cell.shape[1]):
@@ -256,7 +256,7 @@ def shift(balance, state, a, b, c, up):
         state.count[b, balance.of_cell[c, f]] -= up
 
 
-@kernel
+@inner
 def draw_units(s, units, loss, balance, state, scratch, tables, a, b, about, before):
     """Units given counts, backwards through the tables. Normalisers that are not those of the sizes decide at the end."""
     for c in range(len(tables.number)):
@@ -277,7 +277,7 @@ def draw_units(s, units, loss, balance, state, scratch, tables, a, b, about, bef
     settle(balance, state, scratch, b)
 
 
-@kernel
+@inner
 def flip_block(units, loss, balance, state, scratch, tables, a, b):
     """Units of the block take the cluster in `into_a`, which then holds the old ones; returns the change of the loss."""
     change = 0.0

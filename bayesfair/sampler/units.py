@@ -11,8 +11,8 @@ import numpy as np
 
 from bayesfair.sampler.balance import penalty, penalty_with
 from bayesfair.sampler.chance import accept, category, integer
-from bayesfair.sampler.compiled import kernel
-from bayesfair.sampler.losses import KMEANS, divergence, has_centers, joining, leaving, pair
+from bayesfair.sampler.compiled import inner, kernel
+from bayesfair.sampler.losses import KMEANS, OWN_DIVERGENCE, divergence, has_centers, joining, leaving, pair
 
 NEGLIGIBLE = 36.0  # e^-36 is below the resolution of a draw
 
@@ -36,9 +36,9 @@ class Units(NamedTuple):
 class State(NamedTuple):
     """A chain's clustering and sums, which moves keep up to date.
 
-    label (N,); count (K, H) of groups; size, mass and total (K, ...): numbers, weights, and weighted sums of clusters. Losses of
-    pairs keep reach (N, K), what a unit pays to a cluster's members, and pairs (K,), the sum over a cluster's pairs. strength
-    (K, H + 1) and penalty (K,) are of V. `number`: lambda and the loss; `step`: counters, see above.
+    label (N,); count (K, H) of groups; size, mass and total (K, ...): numbers, weights, and weighted sums of clusters. Losses
+    of pairs keep reach (N, K), what a unit pays to a cluster's members, and pairs (K,), the sum over a cluster's pairs.
+    strength (K, H + 1) and penalty (K,) are of V. `number`: lambda and the loss; `step`: counters, see above.
     """
 
     words: np.ndarray
@@ -85,7 +85,7 @@ def new_state(words, labels, units: Units, loss, balance, n_clusters, strength, 
         size=np.zeros(n_clusters, np.int64),
         mass=np.zeros(n_clusters),
         total=np.zeros((n_clusters, dim)),
-        reach=np.zeros((0 if has_centers.py_func(loss) else n_obs, n_clusters)),
+        reach=np.zeros((0 if loss.kind <= OWN_DIVERGENCE else n_obs, n_clusters)),
         pairs=np.zeros(n_clusters),
         strength=np.array(strength, float) + np.zeros((n_clusters, n_groups + 1)),
         penalty=np.zeros(n_clusters),
@@ -144,13 +144,13 @@ def refresh(state, scratch):
         set_mean(state, scratch, k)
 
 
-@kernel
+@inner
 def penalty_of(balance, state, k):
     """V of cluster k as it is."""
     return penalty(balance.first, balance.bounds, balance.extra, state.strength, state.count, k, state.size[k])
 
 
-@kernel
+@inner
 def loss_of(units, loss, state, scratch):
     """sum_i w_i d(x_i, mean of its cluster)."""
     value = 0.0
@@ -163,7 +163,7 @@ def loss_of(units, loss, state, scratch):
     return value
 
 
-@kernel
+@inner
 def reach_all(units, loss, state, scratch):
     """reach, pairs and the loss of a loss of pairs, from scratch."""
     n_obs = len(state.label)
@@ -183,14 +183,14 @@ def reach_all(units, loss, state, scratch):
             state.number[LOSS] += state.pairs[k] / (2.0 * state.mass[k])
 
 
-@kernel
+@inner
 def copy_row(units, i, x):
     """Row i in float64."""
     for e in range(len(x)):
         x[e] = units.x[i, e]
 
 
-@kernel
+@inner
 def set_mean(state, scratch, k):
     """The mean of cluster k, in the layout that `costs` reads."""
     for e in range(len(scratch.x)):
@@ -205,7 +205,14 @@ def visits(s, units, loss, balance, state, scratch, last, per):
     may not leave its cluster. cost[k] is what its own cluster saves without it, and what every other one pays with it.
     """
     x, weight, label, count, size, mass = units.x, units.weight, state.label, state.count, state.size, state.mass
-    total, v, strength, step, reach, pairs = state.total, state.penalty, state.strength, state.step, state.reach, state.pairs
+    total, v, strength, step, reach, pairs = (
+        state.total,
+        state.penalty,
+        state.strength,
+        state.step,
+        state.reach,
+        state.pairs,
+    )
     cell, of_cell, first, bounds, extra = units.cell, balance.of_cell, balance.first, balance.bounds, balance.extra
     without, joined, group = scratch.without, scratch.joined, balance.group
     mean, cost, p, row, old, new = scratch.mean, scratch.cost, scratch.p, scratch.x, scratch.old, scratch.new
@@ -240,7 +247,9 @@ def visits(s, units, loss, balance, state, scratch, last, per):
                     p[k] = 0.0
                     if k != a and lam * cost[k] - v[k] < own:
                         if isnan(joined[k, c]):
-                            joined[k, c] = penalty_with(first, bounds, extra, strength, count, k, size[k], of_cell, c, 1)
+                            joined[k, c] = penalty_with(
+                                first, bounds, extra, strength, count, k, size[k], of_cell, c, 1
+                            )
                         p[k] = exp(lam * (cost[a] - cost[k]) - (without[a, c] - v[a]) - (joined[k, c] - v[k]))
                 p[a] = 1.0
                 b = category(s, p, n_clusters)
@@ -250,11 +259,13 @@ def visits(s, units, loss, balance, state, scratch, last, per):
                     transfer(x, weight, group, label, count, size, mass, total, i, a, b)
                     number[LOSS] += cost[b] - cost[a]
                     step[MOVED] += 1
-                    step[OUTSIDE] -= (v[a] > 0.0) + (v[b] > 0.0)
+                    step[OUTSIDE] -= v[a] > 0.0
+                    step[OUTSIDE] -= v[b] > 0.0
                     v[a] = penalty(first, bounds, extra, strength, count, a, size[a])
                     v[b] = penalty(first, bounds, extra, strength, count, b, size[b])
                     without[a], without[b], joined[a], joined[b] = nan, nan, nan, nan
-                    step[OUTSIDE] += (v[a] > 0.0) + (v[b] > 0.0)
+                    step[OUTSIDE] += v[a] > 0.0
+                    step[OUTSIDE] += v[b] > 0.0
                     for e in range(x.shape[1]):
                         mean[e, a] = total[a, e] / mass[a]
                         mean[e, b] = total[b, e] / mass[b]
@@ -267,7 +278,7 @@ def visits(s, units, loss, balance, state, scratch, last, per):
                 break
 
 
-@kernel
+@inner
 def other_costs(x, w, loss, total, mass, reach, pairs, row, old, new, cost, i, a):
     """cost[k] of unit i for losses other than k-means, see `visits`."""
     for e in range(len(row)):
@@ -283,7 +294,7 @@ def other_costs(x, w, loss, total, mass, reach, pairs, row, old, new, cost, i, a
             cost[k] = joining(loss, row, w, total[k], mass[k], old, new)
 
 
-@kernel
+@inner
 def transfer(x, weight, group, label, count, size, mass, total, i, a, b):
     """Unit i goes from cluster a to b: labels, counts, weights and sums follow. A cluster left empty is exactly so."""
     w = weight[i]
@@ -303,7 +314,7 @@ def transfer(x, weight, group, label, count, size, mass, total, i, a, b):
         total[a] = 0.0
 
 
-@kernel
+@inner
 def shift_reach(x, weight, loss, label, reach, pairs, row, other, i, a, b):
     """reach and pairs when unit i leaves cluster a for b."""
     w = weight[i]
@@ -320,17 +331,21 @@ def shift_reach(x, weight, loss, label, reach, pairs, row, other, i, a, b):
             reach[j, b] += far
 
 
-@kernel
+@inner
 def move(units, loss, balance, state, scratch, i, b):
     """Unit i goes to cluster b, and all sums but the loss and V follow; `settle` the clusters afterwards."""
     a = state.label[i]
     if len(state.reach) > 0:
-        shift_reach(units.x, units.weight, loss, state.label, state.reach, state.pairs, scratch.new, scratch.old, i, a, b)
-    transfer(units.x, units.weight, balance.group, state.label, state.count, state.size, state.mass, state.total, i, a, b)
+        shift_reach(
+            units.x, units.weight, loss, state.label, state.reach, state.pairs, scratch.new, scratch.old, i, a, b
+        )
+    transfer(
+        units.x, units.weight, balance.group, state.label, state.count, state.size, state.mass, state.total, i, a, b
+    )
     state.step[MOVED] += 1
 
 
-@kernel
+@inner
 def settle(balance, state, scratch, k):
     """What follows from the sums of a cluster that has changed: its mean, and V."""
     set_mean(state, scratch, k)
@@ -341,7 +356,7 @@ def settle(balance, state, scratch, k):
     scratch.joined[k] = nan
 
 
-@kernel
+@inner
 def exchange_cost(units, loss, state, scratch, i, j):
     """Change of the loss if units i and j, of different clusters, change places."""
     a, b, w, v = state.label[i], state.label[j], units.weight[i], units.weight[j]
@@ -382,7 +397,7 @@ def swap(s, units, loss, balance, state, scratch, i):
         settle(balance, state, scratch, b)
 
 
-@kernel
+@inner
 def raise_strength(balance, state, outside, n_looks):
     """Penalties of a warm-up: raised where a count was beyond its bounds in more than .3 of the looks, lowered slowly."""
     for k in range(len(state.size)):
@@ -394,7 +409,7 @@ def raise_strength(balance, state, outside, n_looks):
                 state.strength[k, h] = max(6.0, 0.9 * state.strength[k, h])
 
 
-@kernel
+@inner
 def look(balance, state, outside):
     """Count which groups of which clusters are beyond their bounds now."""
     first, bounds, last = balance.first, balance.bounds, state.strength.shape[1] - 1

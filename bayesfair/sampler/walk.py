@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesfair.sampler.chance import gamma, integer
-from bayesfair.sampler.compiled import kernel
+from bayesfair.sampler.compiled import inner, kernel
 from bayesfair.sampler.losses import has_conjugate_centers
 from bayesfair.sampler.pair_draws import draw_pair, make_tables
 from bayesfair.sampler.units import (
@@ -29,10 +29,9 @@ LOOK = 16  # visits between looks at the counts in the warm-up
 
 
 class Schedule(NamedTuple):
-    """What a pass does beside visiting every unit, and the law of lambda: Gamma(shape, rate + factor * loss + fixed).
+    """What a pass does beside visiting every unit, and the law of lambda: Gamma(shape, rate + scale * loss), times `scale`.
 
-    pairs: pair draws before a pass; swaps: after every visit. shape 0: lambda is fixed. lambda of the units is `scale` times the
-    sampled one.
+    pairs: pair draws before a pass. swaps: after every visit. shape 0: lambda is fixed.
     """
 
     pairs: int
@@ -42,7 +41,7 @@ class Schedule(NamedTuple):
     scale: float
 
 
-@kernel
+@inner
 def begin_pass(s, units, loss, balance, schedule, state, scratch, tables):
     """What comes before the first unit: sums from scratch now and then, lambda, and draws of pairs."""
     state.step[PASS] += 1
@@ -56,7 +55,7 @@ def begin_pass(s, units, loss, balance, schedule, state, scratch, tables):
             draw_pair(s, units, loss, balance, state, scratch, tables)
 
 
-@kernel
+@inner
 def go_on(s, units, loss, balance, schedule, state, scratch, tables, per, limit):
     """Visit units in turn, and swap them, until a draw is due, the pass ends, or `limit` visits are made."""
     row, n_obs = state.step[ROW] + 1, len(state.label)
@@ -69,7 +68,7 @@ def go_on(s, units, loss, balance, schedule, state, scratch, tables, per, limit)
         swap(s, units, loss, balance, state, scratch, integer(s, n_obs))
 
 
-@kernel
+@inner
 def ready(units, state, scratch):
     """Tables for pair draws; `scratch` is made to suit the state."""
     refresh(state, scratch)
@@ -82,8 +81,7 @@ def ready(units, state, scratch):
 @kernel
 def walk(units, loss, balance, schedule, state, per, visits, labels, numbers, first):
     """Fill draws from `first` on, one for every `per` visits in S, within `visits`: the number of the next draw."""
-    n_obs, dim = units.x.shape
-    scratch = make_scratch(dim, len(state.size), len(balance.of_cell))
+    scratch = make_scratch(units.x.shape[1], len(state.size), len(balance.of_cell))
     tables = ready(units, state, scratch)
     draw, last = first, state.step[VISITS] + visits
     while draw < len(labels) and state.step[VISITS] < last:

@@ -1,0 +1,128 @@
+"""Every kernel over units leaves the enumerated relaxed law as it is, exactly; planted bugs do not."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from exact_fairlets import LOSSES
+from exact_units import COLUMNS, FORMS, LAMBDA, TinyUnits
+from scripted import as_python, invariance_error, transition_matrix
+
+from bayesfair.sampler import pair_draws, units
+
+EXACT, CAUGHT = 1e-12, 1e-5
+SETS = [(columns, form, "kmeans", False) for columns in COLUMNS for form in FORMS]
+OF_LOSS = [("4:2", "exact", loss, weighted) for loss in LOSSES for weighted in (False, True)]
+CASES = list(dict.fromkeys(SETS + OF_LOSS))
+WITH_CENTERS = [case for case in CASES if case[2] in ("kmeans", "kl", "itakura-saito", "binary")]
+
+tiny = cache(TinyUnits)
+
+
+def of(case, n_clusters=2):
+    columns, form, loss, weighted = case
+    return tiny(columns, form, loss, n_clusters, weighted)
+
+
+@cache
+def made(t):
+    with as_python():
+        return {z: t.state(z) for z in t.states}
+
+
+def matrix(t, kernel, **more):
+    """P of a kernel: function of (state, scratch) that moves units."""
+    states = made(t)
+
+    def step(z):
+        state = units.State(*(part.copy() for part in states[z]))
+        scratch = units.make_scratch(2, t.n_clusters, len(t.balance.of_cell))
+        units.refresh(state, scratch)
+        kernel(state, scratch)
+        fresh = states[tuple(state.label.tolist())]
+        np.testing.assert_allclose(state.number, fresh.number, atol=1e-12)
+        np.testing.assert_allclose(state.total, fresh.total, atol=1e-12)
+        np.testing.assert_array_equal(state.count, fresh.count)
+        assert state.step[units.OUTSIDE] == fresh.step[units.OUTSIDE]
+        return tuple(state.label.tolist())
+
+    return transition_matrix(t.states, step, **more)
+
+
+def visiting(t, row):
+    def kernel(state, scratch):
+        state.step[units.ROW] = row - 1
+        units.visits(None, t.units, t.loss_code, t.balance, state, scratch, row + 1, -1)
+
+    return kernel
+
+
+def swapping(t, row):
+    return lambda state, scratch: units.swap(None, t.units, t.loss_code, t.balance, state, scratch, row)
+
+
+def drawing(t, centers, steps):
+    def kernel(state, scratch):
+        tables = pair_draws.make_tables(t.n_obs, len(t.balance.of_cell), t.n_obs, t.n_clusters, 2)
+        tables.center[:] = centers
+        pair_draws.pair_draw(None, t.units, t.loss_code, t.balance, state, scratch, tables, 1, 0, steps)
+
+    return kernel
+
+
+@pytest.mark.parametrize("row", [0, 5])
+@pytest.mark.parametrize("case", CASES)
+def test_visits_leave_the_relaxed_law_as_it_is(case, row):
+    t = of(case)
+    assert invariance_error(t.law, matrix(t, visiting(t, row))) < EXACT
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_swaps_leave_the_relaxed_law_as_it_is(case):
+    t = of(case)
+    assert invariance_error(t.law, matrix(t, swapping(t, 1))) < EXACT
+
+
+@pytest.mark.parametrize("case", WITH_CENTERS)
+def test_pair_draws_given_centers_leave_the_relaxed_law_as_it_is(case):
+    t = of(case)
+    centers = t.X[[0, 4]] * 0.9 + 0.05
+    assert invariance_error(t.law_given(centers), matrix(t, drawing(t, centers, 1))) < 1e-9
+
+
+def test_the_law_on_balanced_labellings_is_the_relaxed_one_where_nothing_is_paid():
+    for case in SETS:
+        t = of(case)
+        inside = np.array([t.in_balance(z) for z in t.states])
+        paid = np.array([t.penalty(z) for z in t.states])
+        assert (paid[inside] == 0).all()
+        assert (paid[~inside] > 0).all()
+        with as_python():
+            assert [made(t)[z].step[units.OUTSIDE] == 0 for z in t.states] == inside.tolist()
+
+
+@pytest.mark.parametrize("bug", ["temperature", "penalty", "proposal"])
+def test_a_planted_bug_is_caught(bug, monkeypatch):
+    t = of(("4:2", "exact", "kmeans", False))
+
+    def visit(state, scratch):
+        if bug == "temperature":
+            state.number[units.LAMBDA] = 1.1 * LAMBDA
+        if bug == "penalty":
+            state.strength[:] *= 1.1
+        visiting(t, 2)(state, scratch)
+        state.number[units.LAMBDA] = LAMBDA
+
+    if bug == "proposal":  # the own cluster is half as likely as it should be
+        monkeypatch.setattr(units, "exp", lambda x: 2.0 * np.exp(x))
+    assert invariance_error(t.law, matrix(t, visit)) > CAUGHT
+
+
+def test_a_pair_draw_without_the_normalisers_is_caught(monkeypatch):
+    t = of(("4:2", "exact", "kmeans", False))
+    centers = t.X[[0, 4]]
+    monkeypatch.setattr(pair_draws.about_g, "py_func", lambda *_: 0.0, raising=False)
+    P = matrix(t, drawing(t, centers, 1))
+    assert invariance_error(t.law_given(centers), P) < 1e-9  # the last step mends it ...
+    monkeypatch.setattr(pair_draws.log_g, "py_func", lambda *_: 0.0, raising=False)
+    assert invariance_error(t.law_given(centers), matrix(t, drawing(t, centers, 1))) > CAUGHT
