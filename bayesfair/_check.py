@@ -158,11 +158,14 @@ def check_same_length(argument, length, other, other_length):
         raise ValueError(message(argument, rule, f"{length} entries", remedy))
 
 
-def check_weights(sample_weight, n_obs, X=None, *, argument="sample_weight"):
-    """`sample_weight` as float64 (N,), ones if it is None; errors unless it is N finite numbers of at least 0, some above."""
+def check_weights(sample_weight, n_obs, *, argument="sample_weight", **tables):
+    """`sample_weight` as float64 (N,), ones if it is None; errors unless it is N finite numbers of at least 0, some above.
+
+    `tables`: the table of its rows, by argument, whose index it must have.
+    """
     if sample_weight is None:
         return np.ones(n_obs)
-    check_same_index(argument, sample_weight, "X", X)
+    check_same_rows(**tables, **{argument: sample_weight})
     check_in_memory(argument, sample_weight)
     remedy = "A weight is the number of rows that a row stands for; 0 drops it."
     try:
@@ -172,7 +175,7 @@ def check_weights(sample_weight, n_obs, X=None, *, argument="sample_weight"):
     if weight.ndim != 1:
         # scikit-learn's checks of estimators expect the last words.
         raise ValueError(message(argument, "have one dimension", f"{weight.ndim}", "Sample weights must be 1D array."))
-    check_same_length(argument, len(weight), "X", n_obs)
+    check_same_length(argument, len(weight), next(iter(tables), "X"), n_obs)
     bad = ~(np.isfinite(weight) & (weight >= 0))
     if bad.any():
         row = int(bad.argmax())
@@ -186,22 +189,30 @@ def check_weights(sample_weight, n_obs, X=None, *, argument="sample_weight"):
     return weight
 
 
-def check_positive_weights(sample_weight, n_obs, X=None):
+def check_positive_weights(sample_weight, n_obs, X):
     """`check_weights` without a 0, on whose row results would not depend."""
-    weight = check_weights(sample_weight, n_obs, X)
+    weight = check_weights(sample_weight, n_obs, X=X)
     if (weight == 0).any():
         got = f"0 at row {int((weight == 0).argmax())}"
         raise ValueError(message("sample_weight", "be above zero", got, "Drop rows of weight 0 first."))
     return weight
 
 
+def index_of(X):
+    """The index of a pandas object (N,), as an array; None for anything else."""
+    index = getattr(X, "index", None)
+    return np.asarray(index) if hasattr(index, "equals") else None
+
+
 def row_names(X):
     """The index of a pandas object (N,); None if it only counts rows from 0, or if there is none."""
-    index = getattr(X, "index", None)
-    if not hasattr(index, "equals"):
-        return None
-    values = np.asarray(index)
-    return None if values.dtype.kind in "iu" and np.array_equal(values, np.arange(len(values))) else values
+    values = index_of(X)
+    return None if values is None or counts_rows(values) else values
+
+
+def counts_rows(names):
+    """Are these names of rows (N,) their numbers from 0?"""
+    return names.dtype.kind in "iu" and np.array_equal(names, np.arange(len(names)))
 
 
 def node_names(argument, names):
@@ -214,16 +225,24 @@ def node_names(argument, names):
     return names
 
 
-def check_same_index(argument, value, other, other_value):
-    """Raise a ValueError if both are pandas objects with different row indexes: by position rows would be mixed up."""
-    index, wanted = (getattr(part, "index", None) for part in (value, other_value))
-    of_pandas = hasattr(index, "equals") and hasattr(wanted, "equals")
-    if not of_pandas or len(index) != len(wanted) or index.equals(wanted):
-        return  # another check compares lengths
-    begins = [", ".join(map(repr, part[:3].tolist())) for part in (index, wanted)]
-    got = f"one that begins with {begins[0]} but that of `{other}` begins with {begins[1]}"
-    remedy = f"Pass {argument}.loc[{other}.index], or {argument}.to_numpy() if rows match by position."
-    raise ValueError(message(argument, f"have the row index of `{other}`", got, remedy))
+def check_same_rows(**tables):
+    """Raise a ValueError if pandas objects, by argument, differ in their row index: by position rows would be mixed up.
+
+    All are held against the first of them; another check compares lengths.
+    """
+    indexed = {argument: table.index for argument, table in tables.items() if index_of(table) is not None}
+    for other, wanted in list(indexed.items())[:1]:
+        for argument, index in indexed.items():
+            if len(index) == len(wanted) and not index.equals(wanted):
+                raise_other_rows(argument, index, f"`{other}`", wanted, f"{other}.index")
+
+
+def raise_other_rows(argument, index, other, wanted, names):
+    """The ValueError for an argument whose row names `index` are not those `wanted`, which `names` is code for."""
+    begins = [", ".join(map(repr, np.asarray(part)[:3].tolist())) for part in (index, wanted)]
+    got = f"one that begins with {begins[0]} but that of {other} begins with {begins[1]}"
+    remedy = f"Pass {argument}.loc[{names}] or, if rows match by position, {argument}.set_axis({names})."
+    raise ValueError(message(argument, f"have the row index of {other}", got, remedy))
 
 
 def place(names, column):

@@ -205,7 +205,7 @@ class Engine(ClusterMixin, BaseEstimator):
         if self.weights is None:
             rule, remedy = f"be None for {type(self).__name__}", "It counts every row once: leave it out."
             raise ValueError(message("sample_weight", rule, "weights", remedy))
-        return check_weights(sample_weight, n_obs, X)
+        return check_weights(sample_weight, n_obs, X=X)
 
     def _place(self, left_out):
         """Labels of all rows: rows of weight 0, if any, are placed among the others."""

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.preprocessing import OrdinalEncoder
 from sklearn.utils.validation import validate_data
 
-from bayesfair._check import check_columns, check_finite, check_same_index, column_names, is_date, message, place
+from bayesfair._check import check_columns, check_finite, check_same_rows, column_names, is_date, message, place
 from bayesfair._scaling import center_and_spread, check_costs, check_resolution, here_alone
 from bayesfair.engines.affinities import Nodes
 from bayesfair.engines.families import EncodedTable, encoded_table
@@ -119,7 +119,7 @@ def read_groups(estimator, sensitive_features, n_obs, *, needed=True, rows=None,
 
     If `needed`, their absence and columns of `X` that predict them are told.
     """
-    check_same_index("sensitive_features", sensitive_features, "X", X)
+    check_same_rows(X=X, sensitive_features=sensitive_features)
     X = None if isinstance(X, Nodes) else X
     if sensitive_features is None and not needed:
         return Groups(np.zeros(n_obs if rows is None else rows.sum(), np.int32), ("everyone",))

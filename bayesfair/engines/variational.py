@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import validate_data
 
 from bayesfair._arrays import row_numbers
-from bayesfair._check import message, refuse_unread, tell
+from bayesfair._check import check_same_rows, message, refuse_unread, tell
 from bayesfair._jit import jit
 from bayesfair._names import Graph, csr_array
 from bayesfair._scaling import Scaling, scaling_of, warn_of_scales
@@ -236,6 +236,7 @@ class VariationalFairClustering(Engine):
             sensitive_features = groups_of_nodes(X, sensitive_features)
             X = nodes_of_graph(X)
         elif self.affinity == "precomputed":
+            check_same_rows(X=X, sensitive_features=sensitive_features, sample_weight=sample_weight)
             X = nodes_of_matrix(X)
         return super()._data(X, sensitive_features, sample_weight)
 

@@ -10,17 +10,18 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
-from bayesfair._check import attempt, column_names, message, random_state_of, row_names
+from bayesfair._check import attempt, column_names, index_of, message, random_state_of
 from bayesfair._columns import noted_scaling
 from bayesfair._memory import peak_memory
 from bayesfair._names import DataTree
 from bayesfair.distributed.messages import digest
 from bayesfair.engines.base import whole_or_not
+from bayesfair.fairness.groups import names_of_attributes
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
 from bayesfair.posterior.files import write_tree
 from bayesfair.posterior.in_short import brief
 from bayesfair.posterior.saved import FORMAT, plain, settings_of
-from bayesfair.posterior.schema import check_whole
+from bayesfair.posterior.schema import check_whole, names_of_rows
 from bayesfair.posterior.tree import add_derived
 from bayesfair.posterior.verdict import warn_of_disagreement
 
@@ -113,12 +114,12 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         """For the tree's sample_stats: seconds, with compilation and the search for modes, and the process's peak bytes."""
         return {"sampling_time": perf_counter() - self._started, "peak_memory": peak_memory()}
 
-    def _describe(self, X, **more):
-        """Take the names of the user's table X, and `more` of its columns, for the tree."""
-        names = column_names(X)
+    def _describe(self, X, sensitive_features, **more):
+        """Take the names of the user's table X and of its sensitive columns, and `more` of its columns, for the tree."""
+        names, more = column_names(X), more | {"sensitive": names_of_attributes(sensitive_features)}
         more |= {"named_by_text": names is not None and all(isinstance(name, str) for name in names)}
         names = None if names is None else [str(name) for name in names]
-        self._names, self._row_names = {"feature_names": names, **more, "scaling": noted_scaling(X)}, row_names(X)
+        self._names, self._row_names = {"feature_names": names, **more, "scaling": noted_scaling(X)}, index_of(X)
 
     def _draw_seed(self):
         self._seed = int(random_state_of(self.random_state).randint(2**31 - 1))
@@ -168,7 +169,7 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
             if name == "_in_short" or (name.endswith("_") and name != "posterior_"):
                 delattr(self, name)  # left from an earlier posterior
         self._checksum = _checksum_of_table(tree)
-        self._row_names = tree["posterior"]["obs"].values
+        self._row_names = names_of_rows(tree)
         self.n_features_in_ = tree["observed_data"]["X"].shape[1]
         names = self._names["feature_names"]
         if self._names.get("named_by_text", names is not None):  # as in scikit-learn; unknown in older files

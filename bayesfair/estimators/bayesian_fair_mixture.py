@@ -204,7 +204,7 @@ class BayesianFairMixture(PosteriorEstimator):
         check_memory(shape, self.n_components, x.shape[1] + codes.shape[1], label_bytes=LABEL_BYTES)
         self._draw_seed()
         levels = [] if encoder.levels is None else [part.tolist() for part in encoder.levels.categories_]
-        self._describe(X, **self._kinds(X), levels=levels, groups=list(groups.names))
+        self._describe(X, sensitive_features, **self._kinds(X), levels=levels, groups=list(groups.names))
         run = self._make_run(x, codes, groups, encoder)
         if self.inference == "svi":
             self._wanted = num_draws = self.num_chains * self.num_draws

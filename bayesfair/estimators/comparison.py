@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from bayesfair._check import Interrupted, check_integer, message, random_state_of
+from bayesfair._check import Interrupted, check_integer, check_same_rows, message, random_state_of
 from bayesfair._progress import progress
 from bayesfair.fairness.distances import distance_report
 from bayesfair.fairness.groups import Groups, groups_for_fit
@@ -104,6 +104,7 @@ def compare_clusters(
     >>> table.index.tolist(), bool(table["cost"].is_monotonic_decreasing)
     ([2, 3, 4], True)
     """
+    check_same_rows(X=X, sensitive_features=sensitive_features)
     parameter, numbers = _parameter(estimator), _numbers(n_clusters)
     check_integer("num_bootstraps", num_bootstraps, minimum=0)
     seed = int(random_state_of(estimator.random_state).randint(2**31 - 1))

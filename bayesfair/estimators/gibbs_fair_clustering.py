@@ -11,7 +11,14 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._arrays import cluster_sums, code_masses
-from bayesfair._check import check_integer, check_positive_weights, column_names, message, refuse_unread
+from bayesfair._check import (
+    check_integer,
+    check_positive_weights,
+    check_same_rows,
+    column_names,
+    message,
+    refuse_unread,
+)
 from bayesfair._draws import concatenate
 from bayesfair._memory import give_back_freed
 from bayesfair._scaling import warn_of_scales
@@ -27,7 +34,7 @@ from bayesfair.estimators.new_rows import distances, place_fairlets, soft_member
 from bayesfair.estimators.saved_runs import continued, modes_dataset, refuse_shares, state_of
 from bayesfair.estimators.store import Store, Writer
 from bayesfair.fairness.balanced import balance_constraint
-from bayesfair.fairness.groups import known_groups
+from bayesfair.fairness.groups import check_same_attributes, known_groups
 from bayesfair.gibbs.capabilities import HasFairlets
 from bayesfair.gibbs.loss import Loss
 from bayesfair.gibbs.losses import resolve_loss
@@ -322,7 +329,7 @@ class GibbsFairClustering(PosteriorEstimator):
         where = categorical_positions(X, self.categorical_features)
         self._mixed = mixed_table(columns, where, column_names(X), self._loss, self.category_weight, weight)
         groups = read_groups(self, sensitive_features, len(columns.continuous), X=X)
-        self._describe(X, mixed=self._mixed._asdict())
+        self._describe(X, sensitive_features, mixed=self._mixed._asdict())
         X = self._mixed.numbers(columns)
         self._kept_of = self.num_draws
         self._check_room(X, self.num_draws)
@@ -486,8 +493,10 @@ class GibbsFairClustering(PosteriorEstimator):
         Raises
         ------
         ValueError
-            If there are groups that the fit had not, only one group for fairlets, or groups that cannot be balanced so.
+            If row indexes differ, sensitive columns have other names than in the fit, or there are groups that the fit had not,
+            only one group for fairlets, or groups that cannot be balanced so.
         """
+        check_same_rows(X=X, sensitive_features=sensitive_features)
         X, cost = self._distances(X)
         known, of_fit = groups_of(self.posterior_), self.get_params() | settings_of(self.posterior_)["parameters"]
         composition, promise = of_fit["composition"], self._run["promise"]
@@ -495,6 +504,7 @@ class GibbsFairClustering(PosteriorEstimator):
             promise = None
         if len(known.names) == 1 or promise is None:
             return cost.argmin(1)
+        check_same_attributes(sensitive_features, self._names.get("sensitive"))
         groups = known_groups(sensitive_features, len(X), known, of_fit["merged_group_name"])
         if promise == "labels":
             return balanced_placement(cost, groups.code, balance_constraint(groups, of_fit["min_balance"]))

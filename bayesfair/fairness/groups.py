@@ -207,7 +207,8 @@ def target_proportions(sensitive: ArrayLike | Groups, *, sample_weight: ArrayLik
     array([0.25, 0.75])
     """
     groups = encode_groups(sensitive, argument="sensitive")
-    masses = np.bincount(groups.code, check_weights(sample_weight, len(groups.code)), len(groups.names))
+    weight = check_weights(sample_weight, len(groups.code), sensitive=sensitive)
+    masses = np.bincount(groups.code, weight, len(groups.names))
     return masses / masses.sum()
 
 
@@ -282,6 +283,22 @@ def _follows(values, first, code):
     of_group, few = values[first], slice(BLOCK // 16)
     varies = (of_group[code[few]] == values[few]).all() and (of_group != of_group[0]).any()
     return bool(varies and (of_group[code] == values).all())
+
+
+def names_of_attributes(sensitive_features) -> list[str] | None:
+    """The names of the columns of a data frame or of a Series; None without names."""
+    columns = getattr(sensitive_features, "columns", None)
+    names = [getattr(sensitive_features, "name", None)] if columns is None else list(columns)
+    return [str(name) for name in names] if all(isinstance(name, str) and name for name in names) else None
+
+
+def check_same_attributes(sensitive_features, known: list[str] | None):
+    """Raise a ValueError if columns have other names than those of the fit: levels such as yes and no fit any column."""
+    names = names_of_attributes(sensitive_features)
+    if None not in (names, known) and names != known:
+        rule, got = f"have the columns of the fit, {', '.join(map(repr, known))}", ", ".join(map(repr, names))
+        remedy = "Pass those columns in that order, or sensitive_features.to_numpy() if only their names differ."
+        raise ValueError(message("sensitive_features", rule, got, remedy))
 
 
 def known_groups(sensitive_features, n_obs, known: Groups, merged_group_name="other") -> Groups:

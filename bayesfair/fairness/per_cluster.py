@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesfair._check import check_features, check_same_index, check_same_length
+from bayesfair._check import check_features, check_same_length, check_same_rows
 from bayesfair._names import DataFrame
 from bayesfair.fairness.distances import distance_columns, distances_of_all
 from bayesfair.fairness.groups import Groups, encode_groups
@@ -73,8 +73,7 @@ def report(
     """
     import pandas as pd
 
-    check_same_index("labels", labels, "sensitive", sensitive)
-    check_same_index("X", X, "sensitive", sensitive)
+    check_same_rows(sensitive=sensitive, labels=labels, X=X)
     groups = encode_groups(sensitive, argument="sensitive")
     masses = group_masses(labels, groups)
     assignment, clusters = encode_assignment(labels)

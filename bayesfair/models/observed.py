@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from bayesfair._arrays import on_device
-from bayesfair._check import check_features, check_number, check_same_length, message
+from bayesfair._check import check_features, check_number, check_same_length, check_same_rows, message
 from bayesfair.engines.families import COVARIANCE_TYPES, EncodedTable, Family
 from bayesfair.fairness.groups import encode_groups
 from bayesfair.fairness.metrics import gaps_of_shares
@@ -33,6 +33,7 @@ class Observed(NamedTuple):
 
 def observe(X, codes, groups, *, n_levels=None, covariance_type, fairness_weight, scaling=None):
     """`Observed` and `Family` of a model's table; the scaling defaults to that of the table."""
+    check_same_rows(X=X, codes=codes, groups=groups)
     x, codes, n_levels = tables(X, codes, n_levels)
     family = family_of(covariance_type, n_levels)
     scaling = column_scaling(x, covariance_type) if scaling is None else scaling

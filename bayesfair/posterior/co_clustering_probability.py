@@ -9,7 +9,7 @@ from bayesfair._names import DataTree
 from bayesfair._partitions import check_partition
 from bayesfair.posterior.contingency import count_together, distinct_observations
 from bayesfair.posterior.partitions import reference_partition
-from bayesfair.posterior.schema import flat_labels
+from bayesfair.posterior.schema import check_rows_of, flat_labels
 from bayesfair.posterior.view import once
 
 MAX_OBS = 5_000
@@ -103,6 +103,7 @@ def misclassification_probability(tree: "DataTree", *, reference: ArrayLike | No
     labels = flat_labels(tree)
     if reference is None:
         return 1 - _share_with(labels, tree.once(_reference_medoids))
+    check_rows_of(tree, reference=reference)
     return 1 - _share_with(labels, _medoids(labels, check_partition("reference", reference, labels.shape[1])))
 
 

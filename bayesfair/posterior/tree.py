@@ -3,8 +3,9 @@
 posterior: `labels` (chain, draw, obs) in the smallest integer type; `centers` (chain, draw, cluster, feature), means of rows,
 NaN for an empty cluster; scalars that draws declare as parameters; `fairlet` (chain, draw or kept_draw, obs), if kept.
 sample_stats: the other scalars, and `balance` if there are groups; attributes `kind` and `power` hold their declaration.
-observed_data: `X` (obs, feature). constant_data: `group`, `weight` and `reference_labels` (obs,), the partition that gives
-clusters their numbers, largest first. Root: `settings` (JSON, by `saved.plain`), `n_clusters` and the version.
+observed_data: `X` (obs, feature). constant_data: `row`, the position in the fit, `group`, `weight` and
+`reference_labels` (obs,), the partition that gives clusters their numbers, largest first.
+Root: `settings` (JSON, by `saved.plain`), `n_clusters` and the version.
 """
 
 import json
@@ -24,7 +25,18 @@ from bayesfair.posterior.labels import LabelDraws
 from bayesfair.posterior.likeliest import likeliest, most_frequent
 from bayesfair.posterior.relabelling import align, number_modes, order_by_size, with_numbers
 from bayesfair.posterior.saved import plain
-from bayesfair.posterior.schema import AXES, KEPT, about_whole, flat_labels, groups_of, scalars_of, variable, weight_of
+from bayesfair.posterior.schema import (
+    AXES,
+    KEPT,
+    NAMED,
+    ROW,
+    about_whole,
+    flat_labels,
+    groups_of,
+    scalars_of,
+    variable,
+    weight_of,
+)
 
 _FEATURES = 4  # features whose centres are computed at a time
 _GROUP_OF_KIND = {"parameter": "posterior", "quantity": "sample_stats", "figure": "sample_stats"}
@@ -70,10 +82,12 @@ def build_tree(draws: Draws, X, groups, *, settings, n_clusters, point="likelies
     names = {"obs": (beside.obs_names, len(X)), "feature": (beside.feature_names, X.shape[1])}
     coords = {dim: np.arange(n) if given is None else names_for_file(given) for dim, (given, n) in names.items()}
     coords["cluster"] = np.arange(n_clusters)
-    constant = {} if beside.weight is None else {"weight": (("obs",), beside.weight)}
+    constant = {ROW: (("obs",), np.arange(len(X)))}
+    constant |= {} if beside.weight is None else {"weight": (("obs",), beside.weight)}
     constant |= {} if groups is None else {"group": (("obs",), groups.code)}
     tree = _assembled(parameters, draws, observed, constant, coords)
     tree["posterior"] = tree["posterior"].to_dataset().assign(labels=(AXES, labels))
+    tree["constant_data"][ROW].attrs[NAMED] = int(beside.obs_names is not None)
     if draws.fairlets is not None:
         tree["posterior"] = _with_fairlets(tree["posterior"].to_dataset(), draws.fairlets)
     about = {"settings": json.dumps(plain(settings)), "n_clusters": n_clusters, "bayesfair_version": __version__}

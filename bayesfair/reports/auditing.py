@@ -11,11 +11,11 @@ from bayesfair._arrays import cell_masses
 from bayesfair._check import (
     check_features,
     check_number,
-    check_same_index,
     check_same_length,
+    check_same_rows,
     column_names,
+    index_of,
     message,
-    row_names,
 )
 from bayesfair._names import DataFrame, DataTree
 from bayesfair._scaling import standardise
@@ -28,7 +28,7 @@ from bayesfair.fairness.metrics import cluster_balance, encode_assignment, masse
 from bayesfair.fairness.per_cluster import report as cluster_report
 from bayesfair.posterior.in_short import Note
 from bayesfair.posterior.membership_table import memberships
-from bayesfair.posterior.schema import count_clusters
+from bayesfair.posterior.schema import count_clusters, names_of_rows
 from bayesfair.reports.audit_in_words import CHEAPEST, FEWEST, GIVEN, notes_of
 from bayesfair.reports.audit_page import write_page_of
 
@@ -136,8 +136,8 @@ def audit(
     level : float, default 0.95
         Probability that all counts are inside their ranges if clusters are drawn by lot.
     tree : xarray.DataTree, optional
-        A posterior of these rows, or of some of them. Rows are found by their names where `labels` has an index of names, else
-        by their places.
+        A posterior of these rows, or of some of them. Rows are found by their names, or by their places if the posterior is of
+        an array, which has no names.
 
     Returns
     -------
@@ -157,16 +157,16 @@ def audit(
     >>> table.loc[("gold", "f"), ["count", "low", "high"]].astype(int).tolist()
     [3, 3, 7]
     """
-    check_same_index("labels", labels, "sensitive_features", sensitive_features)
-    check_same_index("labels", labels, "X", X)
+    check_same_rows(labels=labels, sensitive_features=sensitive_features, X=X)
     if not 0 < check_number("level", level) < 1:
         raise ValueError(message("level", "be between 0 and 1", level, "The usual choice is 0.95."))
     code, clusters = _clusters(labels)
     declared(bool).check("crossed", crossed)
     groups = groups_for_fit(sensitive_features, len(code), crossed=crossed)
     constraint = balance_constraint(groups, min_balance)  # small groups need no warning here
-    names = row_names(labels)
-    names = np.arange(len(code)) if names is None else names
+    indexes = [index_of(one) for one in (labels, sensitive_features, X)]
+    index = next((one for one in indexes if one is not None), None)
+    names = np.arange(len(code)) if index is None else index
     repairs, moves = _repairs(code, clusters, groups, constraint, X, names)
     found = Audit(
         [],
@@ -175,7 +175,7 @@ def audit(
         repairs,
         moves,
         None if X is None else distance_report(X, labels, overall=True),
-        None if tree is None else _memberships(tree, code, clusters, names, groups),
+        None if tree is None else _memberships(tree, code, clusters, index, groups),
     )
     return found._replace(notes=notes_of(found, constraint))
 
@@ -264,21 +264,16 @@ def _moves(labels, clusters, groups, names):
     return pd.DataFrame(columns, index=pd.Index(names[moved], name="obs"))
 
 
-def _memberships(tree, code, clusters, names, groups):
-    """`memberships` of the rows of a posterior, with the names of the given clusters and of the rows' groups."""
-    import pandas as pd
+def _memberships(tree, code, clusters, index, groups):
+    """`memberships` of the rows of a posterior, with the names of the given clusters and of the rows' groups.
 
-    obs, n_clusters = tree["posterior"]["obs"].values, count_clusters(tree)
+    `index` (N,): names of the rows, None without.
+    """
+    n_clusters = count_clusters(tree)
     if len(clusters) > n_clusters:
         remedy = f"Fit with n_clusters={len(clusters)}."
         raise ValueError(message("tree", f"have at least {len(clusters)} clusters", n_clusters, remedy))
-    if not pd.Index(names).is_unique:
-        got, remedy = "repeated names", "Drop the index if rows match by position."
-        raise ValueError(message("labels", "name each row once", got, remedy))
-    place = pd.Index(names).get_indexer(pd.Index(obs))
-    if (place < 0).all():
-        got, remedy = f"rows such as {str(obs[0])!r}", "Use the same row names, or none, in both."
-        raise ValueError(message("tree", "be of rows that `labels` has", got, remedy))
+    place = _places(tree, index, len(code))
     if (place < 0).any():
         tree, place = tree.isel(obs=np.flatnonzero(place >= 0), missing_dims="ignore"), place[place >= 0]
     table = memberships(tree, reference=code[place]).drop(columns=["group", "placed_for_balance"], errors="ignore")
@@ -287,3 +282,21 @@ def _memberships(tree, code, clusters, names, groups):
     named = [clusters[k] if 0 <= k < len(clusters) else None if k < 0 else f"another, {k}" for k in other]
     group = np.array(groups.names, dtype=object)[groups.code[place]]
     return table.assign(cluster=cluster[code[place]], runner_up=named, group=group)
+
+
+def _places(tree, index, n_obs):
+    """The place of every row of the tree among `n_obs` rows with these names, -1 for none; positions if neither has names."""
+    import pandas as pd
+
+    known, obs = names_of_rows(tree), tree["posterior"]["labels"]["obs"].values
+    if index is None or (known is None and not np.array_equal(np.sort(index.astype(str)), np.sort(obs.astype(str)))):
+        index = np.arange(n_obs) if known is None else np.zeros(0)
+    names = pd.Index(index if obs.dtype.kind in "iuf" else list(map(str, index)))
+    if not names.is_unique:
+        got, remedy = "repeated names", "Drop the index if rows match by position."
+        raise ValueError(message("labels", "name each row once", got, remedy))
+    place = names.get_indexer(pd.Index(obs))
+    if (place < 0).all():
+        got, remedy = f"rows such as {str(obs[0])!r}", "Use the same row names, or none, in both."
+        raise ValueError(message("tree", "be of rows that `labels` has", got, remedy))
+    return place
