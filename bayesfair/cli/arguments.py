@@ -147,9 +147,10 @@ def _memberships(parser):
     _share(parser, "run_file")
     _add_table_out(parser, "PEOPLE.csv")
     group = parser.add_argument_group("beside the columns of the table of the fit")
-    _add(group, "--table", _path, metavar="TABLE.csv", help="the table; its rows are found by their names or places")
+    _add(group, "--table", _path, metavar="TABLE.csv", help="the table; rows are found by name, or by content")
     _share(group, "--index")
-    _share(parser.add_argument_group("reading that table, and writing CSV"), *FORMAT)
+    own = [name for name in READING if name != "--missing"]
+    _share(parser.add_argument_group("reading that table, and writing CSV"), *own)
 
 
 def _assign(parser):

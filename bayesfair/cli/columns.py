@@ -35,6 +35,7 @@ class ChosenColumns(NamedTuple):
     dropped: dict  # {name: number of rows that lack it}
     weights: object = None
     clusters: object = None
+    names: str | None = None  # the column of row names
 
     def __str__(self):
         kinds = [f"{typed(name)} ({_kind(self.features[name])})" for name in self.features]
@@ -127,7 +128,7 @@ def choose_columns(table, wanted: Wanted) -> ChosenColumns:
     tables = X.join(kinds.astype(object)), groups, weight, parts
     features, groups, weight, parts = (part[kept].set_axis(rows) for part in tables)
     weight, parts = (None if one.empty else one.iloc[:, 0] for one in (weight, parts))
-    return ChosenColumns(features, groups, left_out, dropped, weight, parts)
+    return ChosenColumns(features, groups, left_out, dropped, weight, parts, names)
 
 
 def row_names(table, index):

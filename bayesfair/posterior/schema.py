@@ -126,9 +126,12 @@ def check_rows_of(tree: "DataTree", **tables):
 
     A tree of an array has positions. An index that puts those in another order is refused, and any other index accepted.
     """
-    known = np.atleast_1d(tree["posterior"]["labels"]["obs"].values)
     for argument, index in ((name, index_of(table)) for name, table in tables.items()):
-        if index is None or len(index) != len(known) or _same_names(index, known):
+        if index is None:
+            continue
+        flat_labels(tree)  # an error without labels
+        known = np.atleast_1d(tree["posterior"]["labels"]["obs"].values)
+        if len(index) != len(known) or _same_names(index, known):
             continue
         if names_of_rows(tree) is not None or _same_names(np.sort(index.astype(str)), np.sort(known.astype(str))):
             raise_other_rows(argument, index, "the tree", known, "tree['posterior']['obs'].values")
