@@ -17,6 +17,7 @@ from bayesfair._arrays import row_blocks
 
 MOST_OF_VALUE, MOST_OF_SENTENCE = 80, 240  # letters of a value that a message shows
 CONTAINER = re.compile(r"[\w.]*(\[.*\]|\(.*\)|\{.*\}|<.*>)$|[^\n]*\n", re.DOTALL)  # the text of a container
+CODE = re.compile(r"0\d+")  # digits that name something: as numbers they would lose their zeros
 LARGEST_WEIGHT = 1e15  # of all rows together: squares stay finite in float32
 PACKAGE = str(Path(__file__).parent)
 NOT_NUMERIC = "Encode or drop the columns that are not numeric."
@@ -143,6 +144,8 @@ def generator_of(seed, argument="random_state"):
 
 def _seeded(make, argument, seed):
     try:
+        if isinstance(seed, (bool, np.bool_)):
+            raise TypeError("a truth value is no seed")
         return make(seed)
     except (TypeError, ValueError) as error:
         rule = "be None, an integer from 0 to 2**32 - 1 or a numpy.random.RandomState"
@@ -336,6 +339,10 @@ def _check_numbers(values, argument, where):
     if values.dtype.kind in "mM" or (values.dtype.kind == "O" and any(map(is_date, values))):
         remedy = "Turn dates into numbers, such as days since the first one, or drop the column."
         raise TypeError(message(argument, "hold numbers only", f"dates or durations in column {where}", remedy))
+    code = next((entry for entry in values.tolist() if isinstance(entry, str) and CODE.fullmatch(entry)), None)
+    if code is not None:
+        remedy = "Digits with leading zeros are names, as of postal codes. Drop the column, or convert it to numbers."
+        raise TypeError(message(argument, "hold numbers only", f"the text {code!r} in column {where}", remedy))
     with suppress(TypeError, ValueError, OverflowError):
         values.astype(np.float64)
         return
@@ -360,7 +367,9 @@ def check_finite(array, names=None, *, argument="X", allow_nan=False):
         first = row_blocks(len(array))[np.flatnonzero(n_bad)[0]]
         row, column = np.argwhere(is_bad(array[first]))[0] + (first.start, 0)
         where = f"row {row}, column {place(names, column)}"
-        got = f"{array[row, column]} at {where} ({sum(n_bad)} such entries in all)"
+        columns = np.flatnonzero(np.any([is_bad(array[rows]).any(0) for rows in row_blocks(len(array))], 0))
+        among = f", in columns {listed(place(names, j) for j in columns)}" if len(columns) > 1 else ""
+        got = f"{array[row, column]} at {where} ({sum(n_bad)} such entries in all{among})"
         raise ValueError(message(argument, "be finite", got, "Impute or drop NaN and infinity first."))
 
 

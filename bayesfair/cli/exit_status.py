@@ -61,7 +61,7 @@ def _told(program, error):
     last = traceback.extract_tb(error.__traceback__)[-1]
     source = Path(last.filename)
     if isinstance(error, KeyboardInterrupt):
-        return _end(program, "interrupted", INTERRUPTED)
+        return _end(program, f"interrupted. {error}" if str(error) else "interrupted", INTERRUPTED)
     if type(error).__name__ == "ProcessLost":
         return _end(program, error, LOST)
     if isinstance(error, NotWritten):

@@ -124,8 +124,11 @@ def save(estimator, path):
         except OSError as error:
             warnings.warn(f"The run could not be saved to {os.fspath(place)!r}: {error}", RuntimeWarning, stacklevel=2)
         else:
-            print(f"saved the posterior to {place}")
-            return place, DONE if place == path else FAILED
+            if place == path:
+                print(f"saved the posterior to {place}")
+                return place, DONE
+            warnings.warn(f"The run is saved to {os.fspath(place)!r} instead.", RuntimeWarning, stacklevel=2)
+            return place, FAILED  # as a warning, which --quiet prints too
     warnings.warn("The draws are lost: they could not be written anywhere.", RuntimeWarning, stacklevel=2)
     return None, FAILED
 
@@ -206,10 +209,8 @@ def _in_words(value):
 
 
 def print_summary(tree):
-    """Print the cost of a run, the diagnostics of every scalar, and `print_verdict`; for an unfinished run, its progress."""
+    """Print the cost of a run, the diagnostics of every scalar, and `print_verdict`."""
     view, cost = View.of(tree), cost_of(tree)
-    if "unfinished" in tree.attrs:
-        print(f"The run is not finished: it has {tree.attrs['unfinished']}. Continue with bayesfair resume.")
     if cost:
         print(f"Sampled in {cost}.")
     print(f"\nDiagnostics\n{scalar_table(view)}")

@@ -128,6 +128,15 @@ def read_groups(estimator, sensitive_features, n_obs, *, needed=True, rows=None,
     return groups_for_fit(sensitive_features, n_obs, rows=rows, X=X if needed else None, **merging)
 
 
+def refuse_groups_as_y(y, sensitive_features):
+    """Raise a TypeError for groups in the place of `y`, which nothing reads. Numbers pass: pipelines hand labels on."""
+    if y is None or sensitive_features is not None:
+        return
+    if isinstance(y, Groups) or np.asarray(y).dtype.kind not in "iuf":
+        rule, remedy = "be left out", "It is not read. Pass groups as fit(X, sensitive_features=...)."
+        raise TypeError(message("y", rule, "what looks like groups", remedy))
+
+
 def categorical_positions(X, categorical_features):
     """Positions of the categorical columns: named, numbered or masked; None takes those without numbers."""
     if isinstance(categorical_features, tuple) and not categorical_features:

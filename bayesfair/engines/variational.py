@@ -32,6 +32,7 @@ from bayesfair.engines.hard_clusters import cost_of, means_of, medians_of
 from bayesfair.engines.optimize import Outcome
 from bayesfair.engines.row_split import free
 from bayesfair.engines.samples import FEWEST, stratified, weights_as_of_all
+from bayesfair.engines.tables import refuse_groups_as_y
 from bayesfair.engines.vfc import (
     FLOOR,
     NEIGHBOURS,
@@ -207,6 +208,7 @@ class VariationalFairClustering(Engine):
             If the table, affinity, graph, groups, weights or a setting are not valid. The message names the argument, the
             rule and the remedy.
         """
+        refuse_groups_as_y(y, sensitive_features)
         return self._fit(X, sensitive_features, sample_weight)
 
     def __sklearn_tags__(self):

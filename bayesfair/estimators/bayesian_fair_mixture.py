@@ -15,7 +15,15 @@ from bayesfair._names import DataTree
 from bayesfair._scaling import center_and_spread
 from bayesfair._settings import Count, Length, NotNegative, Positive, Seed, check_settings
 from bayesfair.engines.base import check_distinct, whole_or_not
-from bayesfair.engines.tables import Encoder, categorical_positions, encoder_of, fit_encoder, read_columns, read_groups
+from bayesfair.engines.tables import (
+    Encoder,
+    categorical_positions,
+    encoder_of,
+    fit_encoder,
+    read_columns,
+    read_groups,
+    refuse_groups_as_y,
+)
 from bayesfair.estimators.base import PosteriorEstimator
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import gap
@@ -188,6 +196,7 @@ class BayesianFairMixture(PosteriorEstimator):
             If the table, the groups or a setting are not valid, or there is not enough memory for the draws. The message names
             the argument, the rule and the remedy.
         """
+        refuse_groups_as_y(y, sensitive_features)
         self._start_clock()
         check_settings(self)
         self._check_settings()

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from bayesfair._check import Interrupted, check_integer, check_same_rows, message, random_state_of
+from bayesfair._check import check_integer, check_same_rows, Interrupted, listed, message, random_state_of, tell
 from bayesfair._progress import progress
 from bayesfair.fairness.distances import distance_report
 from bayesfair.fairness.groups import Groups, groups_for_fit
@@ -94,6 +94,7 @@ def compare_clusters(
 
     `thinning` and `mode_jumps` become 1 and False where they are "auto", which is cheaper. Masses of modes need a number
     for `mode_jumps`. Convergence is reported by columns, not by warnings.
+    The largest number of clusters is fitted first. Ctrl-C returns the rows that are done, with a warning.
 
     Examples
     --------
@@ -114,16 +115,24 @@ def compare_clusters(
         groups = groups_for_fit(sensitive_features, _num_samples(X), crossed=crossed)  # small groups are not merged
     rows = {}
     with progress(len(numbers) * (1 + num_bootstraps), "fits", progress_bar) as bar:
-        for k in sorted(numbers, reverse=True):
-            asked = clone(estimator).set_params(**{parameter: k})
-            fitted = _fit(asked, X, sensitive_features)
-            bar.update(1)
-            rows[k] = _figures(fitted, X, groups, seed)
-            samples = _samples(len(fitted.labels_), groups, num_bootstraps, seed)
-            if num_bootstraps:
-                agreements = [_agreement(asked, fitted.labels_, X, groups, drawn, bar) for drawn in samples]
-                rows[k]["bootstrap_ari"] = float(np.mean(agreements))
-    table = pd.DataFrame.from_dict({k: rows[k] for k in numbers}, orient="index").rename_axis("n_clusters")
+        try:
+            for k in sorted(numbers, reverse=True):
+                asked = clone(estimator).set_params(**{parameter: k})
+                fitted = _fit(asked, X, sensitive_features)
+                bar.update(1)
+                figures = _figures(fitted, X, groups, seed)
+                samples = _samples(len(fitted.labels_), groups, num_bootstraps, seed)
+                if num_bootstraps:
+                    agreements = [_agreement(asked, fitted.labels_, X, groups, drawn, bar) for drawn in samples]
+                    figures["bootstrap_ari"] = float(np.mean(agreements))
+                rows[k] = figures
+        except KeyboardInterrupt:
+            if not rows:
+                raise
+            missing = listed(k for k in numbers if k not in rows)
+            tell(f"Interrupted: the table has the rows that were done. It lacks n_clusters = {missing}.", Interrupted)
+    done = {k: rows[k] for k in numbers if k in rows}
+    table = pd.DataFrame.from_dict(done, orient="index").rename_axis("n_clusters")
     table.attrs.update(method=type(estimator).__name__, elbow=_elbow(table))
     return table
 

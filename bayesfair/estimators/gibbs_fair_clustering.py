@@ -27,7 +27,7 @@ from bayesfair.balanced.placement import balanced_placement
 from bayesfair.distributed.messages import agreed, check_alike, digest, first_then_others, leads, sharing
 from bayesfair.distributed.processes import WHY_NO_ROWS
 from bayesfair.engines.base import check_distinct, whole_or_not
-from bayesfair.engines.tables import categorical_positions, read_columns, read_groups
+from bayesfair.engines.tables import categorical_positions, read_columns, read_groups, refuse_groups_as_y
 from bayesfair.estimators.base import OF_YOUR_OWN, PosteriorEstimator
 from bayesfair.estimators.mixed_tables import MixedTable, mixed_table
 from bayesfair.estimators.new_rows import distances, place_fairlets, soft_memberships
@@ -318,6 +318,7 @@ class GibbsFairClustering(PosteriorEstimator):
 
         Of processes that share chains the first one writes the store, and the others read it at the end.
         """
+        refuse_groups_as_y(y, sensitive_features)
         self._start_clock()
         check_settings(self)
         _refuse_rows(self.mesh)

@@ -235,7 +235,7 @@ def groups_for_fit(
     if sensitive_features is None:
         tell(
             "No sensitive features given: plain clustering, without any fairness. "
-            "Pass fit(X, sensitive_features=...) for fair clusters."
+            "Pass fit(X, sensitive_features=...) for fair clusters; the second argument, `y`, is not read."
         )
         return Groups(np.zeros(n_obs if rows is None else rows.sum(), np.int32), ("everyone",))
     attributes = [encode_groups(sensitive_features)] if crossed else encode_columns(sensitive_features)

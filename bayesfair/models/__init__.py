@@ -1,5 +1,6 @@
 """Fair mixtures for NumPyro: model functions, the label sweep, replica exchange over the fairness weight, checks."""
 
+import bayesfair._jax  # noqa: F401
 from bayesfair.gibbs.replicas import ladder
 from bayesfair.models.exchange import ReplicaExchange
 from bayesfair.models.labels import labelled_kernel

@@ -11,7 +11,7 @@ from bayesfair.posterior.guarantees import at_least, farthest_from_share, guaran
 from bayesfair.posterior.modes_in_words import modes_sentence
 from bayesfair.posterior.number_of_clusters import occupied_sentence
 from bayesfair.posterior.other_temperatures import temperature_sentence
-from bayesfair.posterior.saved import small_groups
+from bayesfair.posterior.saved import small_groups, unfinished_of
 from bayesfair.posterior.schema import groups_of
 from bayesfair.posterior.verdict import judge
 from bayesfair.posterior.view import once
@@ -41,7 +41,9 @@ def brief(tree: "DataTree") -> list[Note]:
     notes += [Note("plain", "How many clusters:", occupied)] * bool(occupied)
     other = temperature_sentence(tree)
     notes += [Note("plain", "How much the inverse temperature matters:", other)] * bool(other)
-    return [*_of_balance(tree), *notes]
+    made = unfinished_of(tree)
+    unfinished = [Note("caution", "The run is not finished:", f"it has {made}. Resume it to make the rest.")]
+    return [*unfinished * bool(made), *_of_balance(tree), *notes]
 
 
 def _of_balance(tree):

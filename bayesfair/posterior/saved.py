@@ -70,6 +70,15 @@ def promise_of(tree):
     return settings.get("promise", name if name in (None, "labels") else "fairlets")
 
 
+def unfinished_of(tree):
+    """What an unfinished run has, as "12 of 100 draws per chain"; "" for a finished run, and for some draws of one."""
+    if "unfinished" in tree.attrs:
+        return tree.attrs["unfinished"]
+    draws, wanted = tree["posterior"]["draw"].values, settings_of(tree).get("wanted")
+    are_first = np.array_equal(draws, np.arange(len(draws))) and "share_kept" not in tree.attrs
+    return f"{len(draws)} of {wanted} draws per chain" if are_first and wanted and len(draws) < wanted else ""
+
+
 def cost_of(tree):
     """The time and memory of a fit, in words; "" if the tree has neither."""
     about = tree["sample_stats"].attrs if "sample_stats" in tree.children else {}

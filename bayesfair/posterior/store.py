@@ -17,7 +17,7 @@ import numpy as np
 from bayesfair._arrays import row_blocks
 from bayesfair._check import message
 from bayesfair._draws import Draws
-from bayesfair._files import ROOT_OF_STORE, beside, check_destination, unwritable, warn_of_leftovers
+from bayesfair._files import ROOT_OF_STORE, at_home, beside, check_destination, unwritable, warn_of_leftovers
 from bayesfair.posterior.attributes import with_plain_attributes
 from bayesfair.posterior.labels import CHUNK, is_on_disk
 from bayesfair.posterior.saved import STATE
@@ -129,7 +129,7 @@ class StoredRun:
 
 def check_store(path, argument="store"):
     """`path` as a place for a new run: a FileExistsError if something is there, a ValueError for another ending."""
-    path = Path(path)
+    path = at_home(path)
     if path.suffix != ENDING:
         remedy = "A stored run is a folder, such as 'run.zarr'. save('run.nc') writes one file of a run in memory."
         raise ValueError(message(argument, f"end in {ENDING}", repr(os.fspath(path)), remedy))

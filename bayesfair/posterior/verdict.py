@@ -194,8 +194,12 @@ def _joined(few, share_kept):
     return verdict._replace(kind="bad") if much_is_lost else verdict
 
 
+def _in_words(r_hat):
+    return f"{r_hat:.2f}" if np.isfinite(r_hat) else "infinite (each chain stands still)"
+
+
 def _worst(r_hat):
     names = [
-        f"{value:.2f} for {name.replace('_', ' ')}" for name, value in r_hat.iloc[:3].items() if value >= R_HAT_GOOD
+        f"{_in_words(value)} for {name.replace('_', ' ')}" for name, value in r_hat.iloc[:3].items() if value >= R_HAT_GOOD
     ]
     return f"R-hat is {', '.join(names)}"

@@ -116,8 +116,6 @@ def _data(contents):
         pairs.append(("Groups", _group_sizes(contents.groups)))
     pairs.append(("Clusters", f"{'at most ' * contents.is_open}{contents.n_clusters}"))
     pairs.append(("Draws", _draws(contents)))
-    if "unfinished" in tree.attrs:
-        pairs.append(("The run is not finished", f"it has {tree.attrs['unfinished']}"))
     fairlets = fairlet_text(contents)
     pairs += [("Fairlets", fairlets)] if fairlets is not None else []
     pairs += [

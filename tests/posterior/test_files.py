@@ -293,3 +293,12 @@ def test_a_full_disk_what_cannot_be_saved_and_a_kill_while_saving_lose_nothing(t
     assert told[0].filename == __file__
     (tmp_path / left).unlink()
     write_tree(tree, tmp_path / "run.nc")
+
+
+def test_a_tilde_is_the_home_folder(saved, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write_tree(saved[0], "~/mine.nc")
+    write_tree(saved[0], "~/mine.zarr")
+    assert {"mine.nc", "mine.zarr"} <= set(names_beside(saved[1]))
+    for name in ("~/mine.nc", "~/mine.zarr"):
+        xr.testing.assert_equal(read_tree(name)["posterior"].to_dataset().load(), saved[0]["posterior"].to_dataset())
