@@ -322,8 +322,10 @@ class GibbsFairClustering(PosteriorEstimator):
         where = categorical_positions(X, self.categorical_features)
         self._mixed = mixed_table(columns, where, column_names(X), self._loss, self.category_weight, weight)
         groups = read_groups(self, sensitive_features, len(columns.continuous), X=X)
+        rows = self._mixed.numbers(columns)
+        self._mixed = self._mixed.counted(rows, self._loss, weight)
         self._describe(X, mixed=self._mixed._asdict())
-        X = self._mixed.numbers(columns)
+        X = rows
         self._kept_of = self.num_draws
         self._check_room(X, self.num_draws)
         self._draw_seed()
@@ -719,7 +721,9 @@ def _about_fairlets(problem):
 
 
 def _mixed_of(names, n_columns) -> MixedTable:
-    """The `MixedTable` in a file; older files have no categories."""
+    """The `MixedTable` in a file; older files have no categories, or count L - 1 dimensions for L levels."""
     if "mixed" not in names:
         return MixedTable(names=names["feature_names"], n_numbers=n_columns)
-    return MixedTable(**names["mixed"])
+    mixed = MixedTable(**names["mixed"])
+    of_older = mixed.n_numbers + sum(len(part) - 1 for part in mixed.levels)
+    return mixed._replace(dim=of_older) if mixed.dim is None else mixed
