@@ -409,9 +409,11 @@ class GibbsFairClustering(PosteriorEstimator):
         return self.progress_bar and leads()
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """The cluster of `labels_` with the nearest centre, by the dissimilarity of the loss.
+        """The likeliest cluster of every row on its own: `predict_proba(X).argmax(1)`.
 
-        Each row is placed on its own, so nothing guarantees the balance of new rows. `reassign` places them together.
+        Nothing guarantees the balance of new rows. `reassign` places them together. The rows of the fit do not always get their
+        `labels_`: those are balanced, and some rows are in a less likely cluster for it. For a target of your own without
+        `lambda_c` it is the cluster of `labels_` with the nearest centre.
 
         Parameters
         ----------
@@ -428,7 +430,10 @@ class GibbsFairClustering(PosteriorEstimator):
         ValueError
             If the columns differ from those of the fit.
         """
-        return self._distances(X)[1].argmin(1)
+        check_is_fitted(self, "posterior_")
+        if "lambda_c" not in self.posterior_["posterior"]:
+            return self._distances(X)[1].argmin(1)
+        return self.predict_proba(X).argmax(1)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """The probability of each cluster for rows on their own, averaged over up to 400 draws.
@@ -490,13 +495,14 @@ class GibbsFairClustering(PosteriorEstimator):
         ValueError
             If there are groups that the fit had not, only one group for fairlets, or groups that cannot be balanced so.
         """
-        X, cost = self._distances(X)
+        check_is_fitted(self, "posterior_")
         known, of_fit = groups_of(self.posterior_), self.get_params() | settings_of(self.posterior_)["parameters"]
         composition, promise = of_fit["composition"], self._run["promise"]
         if isinstance(composition, str) and composition == "singletons" and promise == "fairlets":
             promise = None
         if len(known.names) == 1 or promise is None:
-            return cost.argmin(1)
+            return self.predict(X)
+        X, cost = self._distances(X)
         groups = known_groups(sensitive_features, len(X), known, of_fit["merged_group_name"])
         if promise == "labels":
             return balanced_placement(cost, groups.code, balance_constraint(groups, of_fit["min_balance"]))
