@@ -27,7 +27,10 @@ def dimensions_that_count(X: Float[np.ndarray, "obs dim"], n_numbers: int, width
     For squared distances a further column of noise never raises d / L, the estimate of lambda up to a factor.
     """
     numbers, spanned = X[:, :n_numbers], _n_spanned(X[:, :n_numbers])
-    unit = _cost(numbers, loss, weight) / spanned if spanned else 0.0
+    if not len(widths):
+        return float(spanned)
+    with np.errstate(over="ignore"):  # numbers too large to be squared are refused later, by name
+        unit = _cost(numbers, loss, weight) / spanned if spanned else 0.0
     most, counted, first = {}, {}, n_numbers
     for width in widths:
         block, first = X[:, first : first + width], first + width
