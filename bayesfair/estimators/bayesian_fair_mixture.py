@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._check import check_integer, message, place, refuse_unread, tell, warn_of_no_numbers
 from bayesfair._names import DataTree
+from bayesfair._percent import percent
 from bayesfair._scaling import center_and_spread
 from bayesfair._settings import Count, Length, NotNegative, Positive, Seed, check_settings
 from bayesfair.engines.base import check_distinct, whole_or_not
@@ -33,6 +34,7 @@ from bayesfair.models.run import RunSettings, make_run
 from bayesfair.models.sampler import resolve_chain_method
 from bayesfair.models.starts import STARTS
 from bayesfair.posterior.files import read_run
+from bayesfair.posterior.guarantees import masses_of
 from bayesfair.posterior.memory import check_memory
 from bayesfair.posterior.saved import STATE, arrays_of, state_dataset
 from bayesfair.posterior.tree import build_tree, draws_of
@@ -40,6 +42,7 @@ from bayesfair.posterior.tree import build_tree, draws_of
 LABEL_BYTES = 16  # per label: in the draws, with its row's log-likelihood, and in the tree
 SPREADS = 1e-12, 1e12  # of columns: the model squares them in float32
 NARROW = 3e-3  # standard deviation of a cluster over a column's: below it float32 cancels to an error of .01 in a row's density
+OFTEN_EMPTY = 0.05  # share of the draws from which on an empty component is told
 PRIOR = "parameters"  # the variable of the group log_prior
 
 
@@ -286,11 +289,14 @@ class BayesianFairMixture(PosteriorEstimator):
         return self
 
     def _warn_of_empty(self):
-        """Warn of components that are no row's most frequent one."""
+        """Warn of components that are no row's most frequent one and empty in more than a few draws."""
         labels = getattr(self, "labels_", np.arange(self.n_components))  # may be missing
         empty = np.setdiff1d(np.arange(self.n_components), labels).tolist()
+        share = (masses_of(self.posterior_).sum(2) == 0).mean(0)
+        empty = [component for component in empty if share[component] >= OFTEN_EMPTY]
         if empty and not self._run.mixture.prior.is_sparse:
-            what = f"components {empty} are no row's most frequent one; they are empty in some draws"
+            often = f"empty in {percent(share[empty].max())} of the draws"
+            what = f"components {empty} are no row's most frequent one, and {often}"
             tell(f"{type(self).__name__}: {what}. Remedy: ask for fewer components.", ConvergenceWarning)
 
     def _warn_of_narrow(self, run):
@@ -405,7 +411,10 @@ class BayesianFairMixture(PosteriorEstimator):
         return self._run.psi(columns.continuous, self._run.encoder.codes(columns.categorical))
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """The likeliest cluster of every row, each row on its own: nothing guarantees balance.
+        """The likeliest cluster of every row on its own: `predict_proba(X).argmax(1)`.
+
+        Nothing guarantees balance. The rows of the fit do not always get their `labels_`, their most frequent drawn
+        labels: every cluster that all draws use has at least one row in those.
 
         Parameters
         ----------

@@ -330,8 +330,10 @@ class GibbsFairClustering(PosteriorEstimator):
         where = categorical_positions(X, self.categorical_features)
         self._mixed = mixed_table(columns, where, column_names(X), self._loss, self.category_weight, weight)
         groups = read_groups(self, sensitive_features, len(columns.continuous), X=X)
+        rows = self._mixed.numbers(columns)
+        self._mixed = self._mixed.counted(rows, self._loss, weight)
         self._describe(X, sensitive_features, mixed=self._mixed._asdict())
-        X = self._mixed.numbers(columns)
+        X = rows
         self._kept_of = self.num_draws
         self._check_room(X, self.num_draws)
         self._draw_seed()
@@ -415,9 +417,11 @@ class GibbsFairClustering(PosteriorEstimator):
         return self.progress_bar and leads()
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """The cluster of `labels_` with the nearest centre, by the dissimilarity of the loss.
+        """The likeliest cluster of every row on its own: `predict_proba(X).argmax(1)`.
 
-        Each row is placed on its own, so nothing guarantees the balance of new rows. `reassign` places them together.
+        Nothing guarantees the balance of new rows. `reassign` places them together. The rows of the fit do not always get their
+        `labels_`: those are balanced, and some rows are in a less likely cluster for it. For a target of your own without
+        `lambda_c` it is the cluster of `labels_` with the nearest centre.
 
         Parameters
         ----------
@@ -434,7 +438,10 @@ class GibbsFairClustering(PosteriorEstimator):
         ValueError
             If the columns differ from those of the fit.
         """
-        return self._distances(X)[1].argmin(1)
+        check_is_fitted(self, "posterior_")
+        if "lambda_c" not in self.posterior_["posterior"]:
+            return self._distances(X)[1].argmin(1)
+        return self.predict_proba(X).argmax(1)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """The probability of each cluster for rows on their own, averaged over up to 400 draws.
@@ -497,15 +504,16 @@ class GibbsFairClustering(PosteriorEstimator):
             If row indexes differ, sensitive columns have other names than in the fit, or there are groups that the fit had not,
             only one group for fairlets, or groups that cannot be balanced so.
         """
+        check_is_fitted(self, "posterior_")
         check_same_rows(X=X, sensitive_features=sensitive_features)
-        X, cost = self._distances(X)
         known, of_fit = groups_of(self.posterior_), self.get_params() | settings_of(self.posterior_)["parameters"]
         composition, promise = of_fit["composition"], self._run["promise"]
         if isinstance(composition, str) and composition == "singletons" and promise == "fairlets":
             promise = None
         if len(known.names) == 1 or promise is None:
-            return cost.argmin(1)
+            return self.predict(X)
         check_same_attributes(sensitive_features, self._names.get("sensitive"))
+        X, cost = self._distances(X)
         groups = known_groups(sensitive_features, len(X), known, of_fit["merged_group_name"])
         if promise == "labels":
             return balanced_placement(cost, groups.code, balance_constraint(groups, of_fit["min_balance"]))
@@ -730,7 +738,9 @@ def _about_fairlets(problem):
 
 
 def _mixed_of(names, n_columns) -> MixedTable:
-    """The `MixedTable` in a file; older files have no categories."""
+    """The `MixedTable` in a file; older files have no categories, or count L - 1 dimensions for L levels."""
     if "mixed" not in names:
         return MixedTable(names=names["feature_names"], n_numbers=n_columns)
-    return MixedTable(**names["mixed"])
+    mixed = MixedTable(**names["mixed"])
+    of_older = mixed.n_numbers + sum(len(part) - 1 for part in mixed.levels)
+    return mixed._replace(dim=of_older) if mixed.dim is None else mixed

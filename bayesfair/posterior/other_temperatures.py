@@ -94,7 +94,7 @@ def _row(tree, energies: Energies, factor):
     equal = np.full(num_draws, 1 / num_draws), np.nan
     weights, k_hat = equal if factor == 1 else _smoothed(log_weights(energies, factor))
     ess = 1 / np.square(weights).sum()
-    trusted = factor == 1 or (k_hat <= highest_k(num_draws) and ess >= FEWEST)
+    trusted = factor == 1 or (ess >= FEWEST and k_hat <= highest_k(num_draws))
     lambdas = [name for name in ("lambda_f", "lambda_c") if name in tree["posterior"].data_vars]
     row = {name: factor * float(tree["posterior"][name].mean(dtype=float)) for name in lambdas}
     doubt = loss = np.array(np.nan)

@@ -28,6 +28,7 @@ from bayesfair.reports.contents import (
     matched_text,
     mode_table,
     number,
+    point_beside_draws,
     read_contents,
     uncertain_table,
 )
@@ -232,6 +233,7 @@ PARTS = {  # of the page, in the words of its template, and what each is read fr
     "distances": distance_table,
     "by_group": doubt_by_group,
     "centres": centre_table,
+    "beside": point_beside_draws,
     "traits": cluster_traits,
     "trait_table": trait_table,
     "units": units_in_words,

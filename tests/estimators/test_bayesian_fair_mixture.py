@@ -1,6 +1,7 @@
 """`BayesianFairMixture` as its users meet it."""
 
 import pickle
+import warnings
 from functools import cache
 from types import SimpleNamespace
 
@@ -112,6 +113,7 @@ def test_predict_proba_is_the_average_of_psi_for_new_rows_too(fitted):
     psi = fitted.predict_proba(MIXED)
     np.testing.assert_allclose(psi.sum(1), 1, atol=1e-4)
     np.testing.assert_allclose(fitted.predict_proba(MIXED.iloc[5:9]), psi[5:9], atol=1e-5)
+    np.testing.assert_array_equal(fitted.predict(MIXED), psi.argmax(1))
     if fitted.inference != "gibbs":  # there labels follow psi and the factor
         share = np.stack([(fitted.posterior_["posterior"]["labels"].values == k).mean((0, 1)) for k in range(2)], 1)
         assert np.abs(share - psi).max() < 0.25  # over 4 standard errors of 100 draws
@@ -361,3 +363,17 @@ def test_a_concentration_with_a_prior_is_a_parameter_and_without_groups_it_warns
     assert concentration.shape == (2, 50)
     assert 0 < concentration.mean() < 0.5
     assert "concentration" in bf.posterior.summary(tree).index
+
+
+@pytest.mark.parametrize(("empty_draws", "is_told"), [(4, False), (80, True)])
+def test_a_component_that_is_empty_in_few_draws_alarms_nobody(empty_draws, is_told):
+    labels = np.tile([0, 0, 1, 1, 0, 1], (1, 800, 1))
+    draws = np.arange(empty_draws, 800)
+    labels[0, draws, 4 + draws % 2] = 2  # no row is there in most draws
+    tree = bf.posterior.tree_from_labels(labels, np.arange(6.0)[:, None])
+    run = SimpleNamespace(mixture=SimpleNamespace(prior=SimpleNamespace(is_sparse=False)))
+    fitted = SimpleNamespace(n_components=3, labels_=np.array([0, 0, 1, 1, 0, 1]), posterior_=tree, _run=run)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        bf.BayesianFairMixture._warn_of_empty(fitted)
+    assert len(told) == is_told

@@ -51,6 +51,7 @@ def test_new_rows_are_placed_as_balanced_as_the_draws(fitted, table):
     assert bf.fairness.balance(labels, groups) >= (0.5 if fitted.target == "joint" else 0.45)
     assert (labels == fitted.predict(X)).mean() > 0.5
     np.testing.assert_array_equal(labels, fitted.reassign(X, sensitive_features=groups))
+    np.testing.assert_array_equal(fitted.predict(X), fitted.predict_proba(X).argmax(1))
     with pytest.raises(ValueError, match=r"groups of the fit, 'a', 'b', got 'c'.*spelling"):
         fitted.reassign(table[0].iloc[:3], sensitive_features=["a", "b", "c"])
 

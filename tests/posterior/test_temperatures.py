@@ -83,14 +83,10 @@ def law_of_sampled(loss, degrees, factor):
 
 
 def doubt(tree, labels, law):
-    """1 - etabar_{i i*} (obs,) under a law of states, i* as the tree's own draws have it."""
-    drawn, reference = (
-        tree["posterior"]["labels"].values.reshape(-1, labels.shape[1]),
-        bf.posterior.reference_partition(tree),
-    )
-    company = (drawn[:, :, None] == drawn[:, None]).mean(0) * (reference[:, None] == reference)
-    medoid = np.array([np.where(reference == k, company.sum(1), -1).argmax() for k in range(2)])[reference]
-    return 1 - law @ (labels == labels[:, medoid])
+    """1 - P(row in its cluster) (obs,) under a law of states, numbered like the tree's own partition."""
+    reference = bf.posterior.reference_partition(tree)
+    flipped = ((1 - labels) == reference).sum(1) > (labels == reference).sum(1)
+    return law @ (np.where(flipped[:, None], 1 - labels, labels) != reference)
 
 
 def differences(tree, labels, loss, laws):
@@ -154,6 +150,11 @@ def far(energy, **parameters):
     parameters = {"target": "labels", "inverse_temperature": 1.0, **parameters}
     scalars = {"clustering_loss": energy, "lambda_c": np.ones(len(energy))}
     return tree_of(labels, np.arange(4.0)[:, None], [0, 1, 0, 1], parameters, **scalars)
+
+
+def test_one_draw_tells_nothing_of_other_temperatures():
+    one = far(np.array([3.0, 4.0])).isel(chain=[0])
+    assert temperature_sensitivity(one)["trusted"].tolist() == [False, False, True, False, False]
 
 
 def test_weights_that_cannot_be_trusted_are_told_and_what_to_do():
