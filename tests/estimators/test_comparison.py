@@ -168,3 +168,14 @@ def test_ctrl_c_ends_it(monkeypatch):
     monkeypatch.setattr(bf.FairletKMeans, "fit", interrupted)
     with pytest.raises(KeyboardInterrupt):
         bf.compare_clusters(bf.FairletKMeans(random_state=0), X, GROUPS, [2, 3], num_bootstraps=0)
+
+
+@pytest.mark.parametrize("values", [(0.0, 1.0), (0.1, 0.7)])
+def test_a_cost_of_zero_is_no_denominator(values):
+    """k-means of as many distinct rows as clusters costs 0, but for rounding: a share of it was 4e30, or no share."""
+    few = np.array([[a, b] for a in values for b in values])[np.arange(64) % 4]
+    women = np.where(np.arange(64) % 4 == 0, "f", "m")
+    table = bf.compare_clusters(bf.BalancedKMeans(random_state=0), few, women, [2, 4], num_bootstraps=0)
+    assert table["plain_cost"].tolist()[1:] == [0.0]
+    assert table["fairness_cost"].isna().tolist() == [False, True]
+    assert (table["cost"] > 0.1).all()
