@@ -11,9 +11,10 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse
+from draws import tree_of_draws
 
 import bayesfair
-from bayesfair import fairness
+from bayesfair import _check, fairness
 from bayesfair._check import check_features, check_weights, message
 from bayesfair._settings import Count, Length, NotNegative, Positive, Share, check_settings
 from bayesfair.fairlets import decompose
@@ -244,3 +245,9 @@ def test_settings_that_are_not_declared_are_refused_in_one_way():
     for name, value, error, told in REFUSED:
         with pytest.raises(error, match=re.escape(told)):
             declaring(name, value)
+
+
+def test_python_without_docstrings_is_told_before_arviz_fails(monkeypatch):
+    monkeypatch.setattr(_check, "__doc__", None)  # as under python -OO
+    with pytest.raises(ValueError, match="ArviZ needs docstrings, which `python -OO` removes"):
+        bayesfair.posterior.summary(tree_of_draws())

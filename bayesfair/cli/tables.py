@@ -49,7 +49,9 @@ def _read(path, remedy, **options):
     except ImportError as error:
         raise ValueError(str(error)) from error
     except ValueError as error:
-        got = f"{str(path)!r} ({str(error.__cause__ or error).strip()})"
+        if error.__cause__ is None:  # a kind of file that is no table here
+            raise
+        got = f"{str(path)!r} ({str(error.__cause__).strip()})"
         raise ValueError(message("TABLE.csv", "be a table that can be read", got, remedy)) from error
 
 

@@ -12,6 +12,13 @@ import pandas as pd
 from bayesfair._check import message
 from bayesfair._files import COLUMNAR
 
+OF_PROGRAMS = {  # endings of files that are no text, and how pandas reads them
+    **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".xlsb", ".ods"), "read_excel"),
+    ".sav": "read_spss",
+    ".dta": "read_stata",
+    ".sas7bdat": "read_sas",
+    ".h5": "read_hdf",
+}
 UNNAMED_INDEX = re.compile(r"__index_level_\d+__")  # in a file, of row names without a name of their own
 
 
@@ -44,7 +51,7 @@ def read_table(path: str | PathLike[str], columns: str | Sequence[str] | None = 
     ImportError
         If a Parquet or Feather file is asked for and neither pyarrow nor polars is installed.
     ValueError
-        If the file cannot be read or lacks one of the columns.
+        If the file cannot be read, is a spreadsheet, or lacks one of the columns.
 
     Examples
     --------
@@ -56,6 +63,9 @@ def read_table(path: str | PathLike[str], columns: str | Sequence[str] | None = 
         raise IsADirectoryError(message("path", "be a file", f"the folder {str(path)!r}", "Name a file in it."))
     if not path.exists():
         raise FileNotFoundError(message("path", "be a file that exists", repr(str(path)), "Check the name."))
+    if path.suffix.lower() in OF_PROGRAMS:
+        remedy = f"Save it as CSV, or read it in Python by pandas.{OF_PROGRAMS[path.suffix.lower()]}."
+        raise ValueError(message("path", "be a file of CSV, Parquet or Feather", repr(path.name), remedy))
     names = None if columns is None else [columns] if isinstance(columns, str) else list(columns)
     kind = COLUMNAR.get(path.suffix.lower())
     reader = _reader(path, kind) if kind else pd.read_csv

@@ -229,12 +229,14 @@ def test_what_cannot_be_standardized_is_named(tmp_path, values):
     ("table", "text"),
     [
         (".", "must be a file, got the folder '.'"),
+        ("people.xlsx", "`path` must be a file of CSV, Parquet or Feather, got 'people.xlsx'. Save it as CSV"),
         ("nothing.csv", "must be a file that exists, got 'nothing.csv'. Check the name."),
         ("", "`TABLE.csv` must not be empty"),
     ],
 )
 def test_no_table_at_all_is_one_line(tmp_path, monkeypatch, capsys, table, text):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "people.xlsx").write_bytes(b"PK")
     assert main(["fit", table, "--sensitive", "s", "--n-clusters", "2", "--out", "r.nc"]) == 2
     error = capsys.readouterr().err
     assert text in error

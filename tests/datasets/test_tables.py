@@ -65,6 +65,15 @@ def test_broken_files_are_refused(tmp_path, name):
         bf.datasets.read_table(tmp_path / name)
 
 
+@pytest.mark.parametrize(
+    ("name", "way"), [("people.xlsx", "read_excel"), ("people.ODS", "read_excel"), ("p.sav", "read_spss")]
+)
+def test_spreadsheets_are_refused_with_the_way(tmp_path, name, way):
+    (tmp_path / name).write_bytes(b"PK\x03\x04")
+    with pytest.raises(ValueError, match=rf"got '{name}'\. Save it as CSV, or read it in Python by pandas\.{way}"):
+        bf.datasets.read_table(tmp_path / name)
+
+
 def test_no_file_is_told(tmp_path):
     with pytest.raises(FileNotFoundError, match="a file that exists"):
         bf.datasets.read_table(tmp_path / "nothing.csv")
