@@ -362,6 +362,9 @@ def _check_numbers(values, argument, where):
     if values.dtype.kind in "mM" or (values.dtype.kind == "O" and any(map(is_date, values))):
         remedy = "Turn dates into numbers, such as days since the first one, or drop the column."
         raise TypeError(message(argument, "hold numbers only", f"dates or durations in column {where}", remedy))
+    if values.ndim > 1:  # what polars makes of structs and of lists of one length
+        bad, remedy = f"{values[0].tolist()} at row 0, column {where}", "Unpack it into columns of its own, or drop it."
+        raise TypeError(message(argument, "hold numbers only", bad, remedy))
     with suppress(TypeError, ValueError, OverflowError):
         values.astype(np.float64)
         return
