@@ -20,6 +20,7 @@ CONTAINER = re.compile(r"[\w.]*(\[.*\]|\(.*\)|\{.*\}|<.*>)$|[^\n]*\n", re.DOTALL
 CODE = re.compile(r"0\d+")  # digits that name something: as numbers they would lose their zeros
 LARGEST_WEIGHT = 1e15  # of all rows together: squares stay finite in float32
 PACKAGE = str(Path(__file__).parent)
+WIDE = "Int128", "UInt128"  # of polars, which NumPy lacks
 NOT_NUMERIC = "Encode or drop the columns that are not numeric."
 
 
@@ -68,6 +69,14 @@ def attempt(what, compute):
         text = f"{what} could not be computed: {type(error).__name__}: {error}. It is missing, but no draw is lost."
         tell(f"{text} Remedy: save the posterior, and compute what you need from it.", RuntimeWarning)
         return None
+
+
+def check_docstrings():
+    """Raise a ValueError under `python -OO`, before ArviZ, which adds to docstrings, fails in its own words."""
+    if __doc__ is None:
+        raise ValueError(
+            "ArviZ needs docstrings, which `python -OO` removes. Run Python with -O or unset PYTHONOPTIMIZE."
+        )
 
 
 class Number(NamedTuple):
@@ -210,12 +219,32 @@ def index_of(X):
 def row_names(X):
     """The index of a pandas object (N,); None if it only counts rows from 0, or if there is none."""
     values = index_of(X)
-    return None if values is None or counts_rows(values) else values
+    if values is None:
+        return None
+    check_storable("X", "row names", values)
+    return None if counts_rows(values) else values
 
 
 def counts_rows(names):
     """Are these names of rows (N,) their numbers from 0?"""
     return names.dtype.kind in "iu" and np.array_equal(names, np.arange(len(names)))
+
+
+def check_storable(argument, what, names):
+    """Raise a ValueError for text among `names` that no file can hold, before the work whose results would name it."""
+    text = [name for name in names if isinstance(name, str)]
+    for name in text if _is_unstorable("".join(text)) else ():
+        if _is_unstorable(name):
+            remedy = "Remove the NUL or the half character from it."
+            raise ValueError(message(argument, f"have {what} that files can hold", repr(name), remedy))
+
+
+def _is_unstorable(text):
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a character of UTF-16
+        return True
+    return "\0" in text
 
 
 def node_names(argument, names):
@@ -254,7 +283,7 @@ def place(names, column):
 
 
 def check_in_memory(argument, table):
-    """Raise an error for a polars LazyFrame, a pyarrow table, a sparse matrix, or a masked array, which NumPy would unmask."""
+    """Raise an error for what is no dense table in memory, and for a masked array, which NumPy would unmask."""
     if np.ma.is_masked(table):
         remedy = f"Pass {argument}.filled(np.nan) if NaN is allowed; otherwise impute those entries or drop their rows."
         got = f"a masked array that hides {np.ma.count_masked(table)}"
@@ -263,6 +292,14 @@ def check_in_memory(argument, table):
         raise TypeError(message(argument, "be a table in memory", "a LazyFrame", f"Pass {argument}.collect()."))
     if type(table).__module__.startswith("pyarrow"):
         raise TypeError(message(argument, "be a data frame or an array", "pyarrow's", f"Pass {argument}.to_pandas()."))
+    if hasattr(table, "nodes") and hasattr(table, "adj"):
+        remedy = 'VariationalFairClustering(objective="ncut") takes graphs.'
+        raise TypeError(
+            message(argument, "be a data frame or an array", f"a {type(table).__name__} of networkx", remedy)
+        )
+    if getattr(getattr(table, "dtype", None), "names", None):
+        remedy = f"Pass pandas.DataFrame({argument})."
+        raise TypeError(message(argument, "be a data frame or a plain array", "a record array", remedy))
     if hasattr(table, "toarray"):
         got = f"a sparse {type(table).__name__}"
         raise TypeError(message(argument, "be a dense table", got, f"Pass {argument}.toarray(), if it fits in memory."))
@@ -282,6 +319,7 @@ def column_names(X, *, argument="X"):
     if twice:
         bad = f"columns that share the name {', '.join(map(repr, twice))}"
         raise ValueError(message(argument, "name every column once", bad, "Rename or drop the repeated ones."))
+    check_storable(argument, "column names", names)
     return names
 
 
@@ -289,11 +327,20 @@ def check_columns(X, *, argument="X", only=None):
     """`column_names` of a table whose columns (those at the positions `only`) all hold numbers; booleans are 0 and 1."""
     names = column_names(X, argument=argument)
     table = X if names is not None else _array_of(X, argument)
+    _check_width(table, names or (), argument)
     _check_shape(table, argument)
     for column, values in _doubtful_columns(table, names):
         if only is None or column in only:
             _check_numbers(values, argument, place(names, column))
     return names
+
+
+def _check_width(table, names, argument):
+    """Raise a TypeError for integers of 128 bits."""
+    for name in names:
+        if str(table[name].dtype) in WIDE:
+            got, remedy = f"{table[name].dtype} in column {str(name)!r}", "Cast it to Int64 or Float64."
+            raise TypeError(message(argument, "hold numbers that NumPy has", got, remedy))
 
 
 def _check_shape(table, argument):
@@ -339,6 +386,9 @@ def _check_numbers(values, argument, where):
     if values.dtype.kind in "mM" or (values.dtype.kind == "O" and any(map(is_date, values))):
         remedy = "Turn dates into numbers, such as days since the first one, or drop the column."
         raise TypeError(message(argument, "hold numbers only", f"dates or durations in column {where}", remedy))
+    if values.ndim > 1:  # what polars makes of structs and of lists of one length
+        bad, remedy = f"{values[0].tolist()} at row 0, column {where}", "Unpack it into columns of its own, or drop it."
+        raise TypeError(message(argument, "hold numbers only", bad, remedy))
     code = next((entry for entry in values.tolist() if isinstance(entry, str) and CODE.fullmatch(entry)), None)
     if code is not None:
         remedy = "Digits with leading zeros are names, as of postal codes. Drop the column, or convert it to numbers."
@@ -348,7 +398,7 @@ def _check_numbers(values, argument, where):
         return
     for row, entry in enumerate(values.astype(object)):
         try:
-            np.asarray([entry], dtype=object).astype(np.float64)  # as the array does, which allows missing values
+            np.fromiter([entry], object, 1).astype(np.float64)  # as the array does, which allows missing values
         except (TypeError, ValueError, OverflowError) as error:
             bad = f"{entry!r} at row {row}, column {where} ({error})"
             raise TypeError(message(argument, "hold numbers only", bad, NOT_NUMERIC)) from None

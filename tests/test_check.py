@@ -11,9 +11,10 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse
+from draws import tree_of_draws
 
 import bayesfair
-from bayesfair import fairness
+from bayesfair import _check, fairness
 from bayesfair._check import check_features, check_weights, generator_of, message, random_state_of
 from bayesfair._settings import Count, Length, NotNegative, Positive, Share, check_settings
 from bayesfair.fairlets import decompose
@@ -265,3 +266,9 @@ def test_truth_values_are_no_seeds(seed):
     for seeded in (random_state_of, generator_of):
         with pytest.raises(ValueError, match="`random_state` must be None, an integer"):
             seeded(seed)
+
+
+def test_python_without_docstrings_is_told_before_arviz_fails(monkeypatch):
+    monkeypatch.setattr(_check, "__doc__", None)  # as under python -OO
+    with pytest.raises(ValueError, match="ArviZ needs docstrings, which `python -OO` removes"):
+        bayesfair.posterior.summary(tree_of_draws())

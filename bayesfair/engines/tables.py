@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.preprocessing import OrdinalEncoder
 from sklearn.utils.validation import validate_data
 
-from bayesfair._check import check_columns, check_finite, check_same_rows, column_names, is_date, message, place
+from bayesfair._check import check_columns, check_finite, check_same_index, check_same_rows, check_storable, column_names, is_date, message, place
 from bayesfair._scaling import center_and_spread, check_costs, check_resolution, here_alone
 from bayesfair.engines.affinities import Nodes
 from bayesfair.engines.families import EncodedTable, encoded_table
@@ -16,6 +16,8 @@ from bayesfair.fairness.groups import Groups, groups_for_fit
 
 NAMES_OF_ROWS = 0.9  # levels per row above which a column is taken to name the rows
 FEW_ROWS = 20  # number of rows up to which a level per row is plausible
+TEXT_OR_OBJECTS = {"object", "str", "string", "large_string", "string_view"}  # dtypes whose values say what they are
+TIMES = "period", "time", "date", "duration"  # how dtypes of pandas and Arrow begin
 
 
 class Columns(NamedTuple):
@@ -108,7 +110,7 @@ def read_columns(estimator, X, categorical_features, *, reset, allow_nan=False) 
     rest = np.setdiff1d(np.arange(np.shape(X)[1]), where)
     known = check_columns(X, only=rest)
     validate_data(estimator, X, reset=reset, skip_check_array=True)
-    table = np.asarray(X, dtype=object)
+    table = as_objects(X)
     names = [str(j) for j in rest] if known is None else [known[j] for j in rest]
     categorical = _levels(table[:, where], [place(column_names(X), j) for j in where], reset)
     return Columns(_numbers(table[:, rest], names), categorical, names)
@@ -169,10 +171,12 @@ def _is_numeric(column):
     """
     import pandas as pd
 
-    dtype = column.dtype
+    dtype, name = column.dtype, str(column.dtype).lower().removesuffix("[pyarrow]")
     if getattr(dtype, "kind", "O") in "iuf" or (hasattr(dtype, "is_numeric") and dtype.is_numeric()):
         return True
-    if str(dtype).lower() not in {"object", "str", "string"}:
+    if name.startswith("decimal"):  # of Arrow
+        return True
+    if name not in TEXT_OR_OBJECTS:
         return False
     values = pd.Series(list(column), dtype=object).dropna()
     if values.empty or not all(map(_reads_as_number, values)):
@@ -195,9 +199,20 @@ def _holds_dates(column):
     dtype = column.dtype
     if hasattr(dtype, "is_temporal"):
         return dtype.is_temporal()
-    if getattr(dtype, "kind", "O") in "mM" or str(dtype).startswith("period"):
+    if getattr(dtype, "kind", "O") in "mM" or str(dtype).startswith(TIMES):
         return True
     return str(dtype) == "object" and any(map(is_date, column))
+
+
+def as_objects(X) -> np.ndarray:
+    """A table (N, d) of objects, each column by itself: through one common type integers would become floats."""
+    if column_names(X) is None:
+        return np.asarray(X, dtype=object)
+    table = np.empty(X.shape, dtype=object)
+    for j, name in enumerate(X.columns):
+        values = X[name]
+        table[:, j] = np.fromiter(values.to_list(), object, len(values))
+    return table
 
 
 def _numbers(values, names):
@@ -211,6 +226,9 @@ def _numbers(values, names):
 def _levels(values, places, of_fit):
     import pandas as pd
 
+    for where, column in zip(places, values.T):
+        _check_hashable(column, where)
+        check_storable("X", f"categories in column {where}", set(column))
     missing = np.argwhere(pd.isna(values))
     if len(missing):
         row, column = missing[0]
@@ -226,3 +244,13 @@ def _levels(values, places, of_fit):
             rule, remedy = "hold either text or numbers in a categorical column", "Write all its levels in one way."
             raise TypeError(message("X", rule, f"both in column {where}", remedy))
     return values
+
+
+def _check_hashable(column, where):
+    """Raise a TypeError for lists, structs and the like, which Arrow and polars have as cells."""
+    try:
+        set(column)
+    except TypeError as error:
+        rule, got = "hold single values", f"an entry of column {where} that is not one ({error})"
+        remedy = "Unpack it into columns of its own, or drop the column."
+        raise TypeError(message("X", rule, got, remedy)) from error

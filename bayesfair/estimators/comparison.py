@@ -12,11 +12,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from bayesfair._check import check_integer, check_same_rows, Interrupted, listed, message, random_state_of, tell
+from bayesfair._check import check_docstrings, check_integer, check_same_rows, Interrupted, listed, message, random_state_of, tell
 from bayesfair._progress import progress
 from bayesfair.fairness.distances import distance_report
 from bayesfair.fairness.groups import Groups, groups_for_fit
 from bayesfair.fairness.metrics import balance, gap
+from bayesfair.fairness.plain import plain_kmeans, share_above
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
 from bayesfair.posterior.diagnostics import scalar_table
 from bayesfair.posterior.mode_tables import modes
@@ -78,7 +79,8 @@ def compare_clusters(
     * used: clusters that `labels_` use;
     * cost: sum of squared distances of the rows to the means of their clusters (numeric X);
     * max_distance and distance_variance: see `bayesfair.fairness.distance_report`;
-    * plain_cost: cost of k-means without fairness; fairness_cost: how much higher `cost` is, as a share of it;
+    * plain_cost: cost of k-means without fairness; fairness_cost: how much higher `cost` is, as a share of it, NaN if it is 0
+      because each distinct row has a cluster of its own;
     * expected_loss: posterior mean of the clustering loss of the sampler;
     * balance and gap: of `labels_`;
     * bootstrap_ari: mean adjusted Rand index of `labels_` and those of a fit to rows drawn anew within the groups, with
@@ -218,8 +220,6 @@ def _figures(fitted, X, groups, seed):
 
 
 def _costs(labels, X, fitted, seed, is_fair):
-    from sklearn.cluster import KMeans
-
     try:
         rows = np.asarray(X, dtype=np.float64)
     except (TypeError, ValueError):  # categories
@@ -231,8 +231,8 @@ def _costs(labels, X, fitted, seed, is_fair):
     costs |= {name: distances[name] for name in ("max_distance", "distance_variance")}
     if is_fair:
         k = fitted.get_params(deep=False)[_parameter(fitted)]
-        costs["plain_cost"] = float(KMeans(k, n_init=10, random_state=seed).fit(rows).inertia_)
-        costs["fairness_cost"] = costs["cost"] / costs["plain_cost"] - 1
+        costs["plain_cost"] = plain_kmeans(rows, k, n_init=10, seed=seed)[1]
+        costs["fairness_cost"] = share_above(costs["cost"], costs["plain_cost"])
     return costs
 
 
@@ -258,6 +258,7 @@ def _chains_agreement(labels):
 
 
 def _loo(tree):
+    check_docstrings()
     from arviz_stats import loo
 
     with warnings.catch_warnings():  # of large Pareto k, which a column reports

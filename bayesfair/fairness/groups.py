@@ -65,8 +65,10 @@ class Groups(NamedTuple):
 def encode_groups(sensitive_features: ArrayLike | Groups, *, argument: str = "sensitive_features") -> Groups:
     """Turn sensitive features into one group for each row.
 
-    Several columns are crossed: each combination that occurs is a group. Groups are sorted by value, numbers before
-    text, column by column. Their names are made by `str`, joined by ", ", and by `repr` where two would share a name.
+    Several columns are crossed: each combination that occurs is a group. Groups are in the order of the column's
+    categories if those are ordered (an ordered categorical of pandas, an Enum of polars), and else sorted by value,
+    numbers before text, column by column. Their names are made by `str`, joined by ", ", and by `repr` where two would
+    share a name.
 
     Parameters
     ----------

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from bayesfair._check import check_docstrings
 from bayesfair._draws import COMPARED
 from bayesfair._names import DataFrame, Dataset, DataTree
 from bayesfair._partitions import partition_distance
@@ -148,6 +149,7 @@ def scalar_table(tree: "DataTree") -> "DataFrame":
 
 def summarise(scalars: "Dataset") -> "DataFrame":
     """`summary` of a Dataset of scalars (chain, draw), by `az.summary`."""
+    check_docstrings()
     import arviz_stats
     import pandas as pd
 

@@ -180,3 +180,13 @@ def test_ctrl_c_keeps_the_rows_that_are_done(call, monkeypatch):
     with pytest.warns(Interrupted, match="has the rows that were done. It lacks n_clusters = 2"):
         assert compared().index.tolist() == [3]
 
+
+@pytest.mark.parametrize("values", [(0.0, 1.0), (0.1, 0.7)])
+def test_a_cost_of_zero_is_no_denominator(values):
+    """k-means of as many distinct rows as clusters costs 0, but for rounding: a share of it was 4e30, or no share."""
+    few = np.array([[a, b] for a in values for b in values])[np.arange(64) % 4]
+    women = np.where(np.arange(64) % 4 == 0, "f", "m")
+    table = bf.compare_clusters(bf.BalancedKMeans(random_state=0), few, women, [2, 4], num_bootstraps=0)
+    assert table["plain_cost"].tolist()[1:] == [0.0]
+    assert table["fairness_cost"].isna().tolist() == [False, True]
+    assert (table["cost"] > 0.1).all()

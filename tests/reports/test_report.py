@@ -222,6 +222,18 @@ def test_what_fairness_costs_beside_k_means(contents, make_tree):
     assert cost_of_fairness(read_contents(make_tree(n_groups=0))) is None
 
 
+@pytest.mark.parametrize("n_kinds", [4, 2])
+def test_k_means_that_costs_nothing_is_no_denominator(n_kinds):
+    """Each distinct row has a cluster of its own, or several: a share of that 0 was a division by zero."""
+    X = np.array([[0.1, 0.3], [0.1, 0.7], [0.7, 0.3], [0.7, 0.7]])[np.arange(64) % n_kinds]
+    labels, sex = np.random.default_rng(0).integers(0, 4, 64), np.resize(["f", "m"], 64)
+    said = cost_of_fairness(read_contents(bf.posterior.tree_from_labels(labels[None, None], X, sex)))
+    assert (
+        "All rows of a cluster are equal, and the sum is 0, in the best of 5 starts of k-means without fairness" in said
+    )
+    assert "%" not in said
+
+
 def test_the_page_begins_with_fairness_in_rows_and_folds_its_settings(make_tree, tmp_path, unpainted):
     tree = make_tree(settings={**GIBBS, "provenance": {"File": "people.csv"}}, draws=3)
     notes = brief(tree)
