@@ -158,6 +158,7 @@ class Engine(ClusterMixin, BaseEstimator):
             self._place(left_out)
         return self
 
+    @usual_settings()
     def predict(self, X: ArrayLike) -> np.ndarray:
         """The cluster of every row, each row on its own: nothing guarantees the balance of new rows.
 
