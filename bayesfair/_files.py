@@ -25,10 +25,14 @@ def is_store(path):
 
 
 def check_destination(path, argument="path"):
-    """`path` as a pathlib.Path; a ValueError or OSError unless a file can be written there, as far as can be told before."""
+    """`path` as a pathlib.Path, behind symbolic links; a ValueError or OSError unless a file can be written there.
+
+    As far as can be told before.
+    """
     if not os.fspath(path):
         raise ValueError(message(argument, "name a file", "''", "Pass a name such as 'run.nc'."))
     path = at_home(path)
+    path = Path(os.path.realpath(path)) if os.path.islink(path) else path
     if not os.path.isdir(path.parent):
         raise FileNotFoundError(f"There is no folder {os.fspath(path.parent)!r}. Make it first, or choose another.")
     try:

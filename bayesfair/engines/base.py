@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._arrays import row_blocks
 from bayesfair._check import check_integer, check_weights, message, random_state_of, tell
+from bayesfair._jit import usual_settings
 from bayesfair._memory import give_back_freed
 from bayesfair._scaling import Scaling, standardise
 from bayesfair._settings import check_settings
@@ -37,7 +38,8 @@ def whole_or_not(method):
     def whole(self, *arguments, **named):
         before = vars(self).copy()
         try:
-            return method(self, *arguments, **named)
+            with usual_settings():
+                return method(self, *arguments, **named)
         except BaseException as error:
             stopped = isinstance(error, KeyboardInterrupt)
             if vars(self).get("posterior_") is before.get("posterior_"):
@@ -166,6 +168,7 @@ class Engine(ClusterMixin, BaseEstimator):
             self._place(left_out)
         return self
 
+    @usual_settings()
     def predict(self, X: ArrayLike) -> np.ndarray:
         """The cluster of every row, each row on its own: nothing guarantees the balance of new rows.
 

@@ -58,7 +58,7 @@ class Encoder(NamedTuple):
         if self.levels is None:
             return np.zeros((len(categorical), 0), np.int32)
         try:
-            return self.levels.transform(categorical).astype(np.int32)
+            return self.levels.transform(np.frompyfunc(as_level, 1, 1)(categorical)).astype(np.int32)
         except ValueError as error:
             remedy = "Drop those rows, or give rare levels a common name before fitting."
             raise ValueError(message("X", "hold categories seen in fit", str(error), remedy)) from error
@@ -70,7 +70,7 @@ def fit_encoder(columns: Columns, one_scale: bool = False, everybody=here_alone,
     `everybody(value)` gathers a value over the processes, which may have other rows.
     """
     x = columns.continuous
-    levels = encoder_of([sorted(set().union(*everybody(set(column)))) for column in columns.categorical.T])
+    levels = encoder_of([_in_order(set().union(*everybody(set(column)))) for column in columns.categorical.T])
     if x.shape[1] == 0:
         return Encoder(np.zeros(0), np.zeros(0), levels)
     middle, spread, pooled = center_and_spread(x, everybody, weight)
@@ -80,6 +80,25 @@ def fit_encoder(columns: Columns, one_scale: bool = False, everybody=here_alone,
     scale = np.where(spread > 0, spread, 1.0)
     check_costs(scale, names=columns.names)
     return Encoder(middle, scale, levels)
+
+
+def as_level(value):
+    """A cell of a categorical column in a form that files hold: text, numbers and booleans unchanged, all else as text."""
+    if isinstance(value, (str, int, float, np.bool_, np.integer, np.floating)):
+        return value
+    if isinstance(value, Decimal):  # equal ones have one text
+        text = f"{value if value else 0:f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    return str(value)
+
+
+def _in_order(values):
+    """The levels of these cells, in the cells' own order: bands and dates are not sorted as text."""
+    try:
+        values = sorted(values)
+    except TypeError:  # cells without an order
+        values = sorted(values, key=str)
+    return list(dict.fromkeys(map(as_level, values)))
 
 
 def encoder_of(levels) -> OrdinalEncoder | None:
@@ -240,7 +259,7 @@ def _levels(values, places, of_fit):
             got = f"{n_levels} levels in {len(column)} rows in column {where}"
             remedy = "Drop the column if it names the rows, turn it into numbers, or give rare levels a common name."
             raise ValueError(message("X", "repeat the levels of a categorical column", got, remedy))
-        if len({isinstance(value, str) for value in column}) > 1:
+        if len({(isinstance(value, str), isinstance(as_level(value), str)) for value in column}) > 1:
             rule, remedy = "hold either text or numbers in a categorical column", "Write all its levels in one way."
             raise TypeError(message("X", rule, f"both in column {where}", remedy))
     return values

@@ -363,13 +363,13 @@ class BayesianFairMixture(PosteriorEstimator):
         check_is_fitted(self, "posterior_")
         return self._predictive("prior_predictive", self._run.prior_sites(check_integer("num_draws", num_draws)))
 
-    def posterior_predictive(self, num_draws: int = 50) -> "DataTree":
+    def posterior_predictive(self, num_draws: int | None = None) -> "DataTree":
         """Simulate tables from evenly spaced draws of the posterior, for `bayesfair.plots.predictive` or ArviZ.
 
         Parameters
         ----------
-        num_draws : int, at least 1, default 50
-            Number of tables.
+        num_draws : int, at least 1, optional
+            Number of tables. By default 50, or as many as there are draws.
 
         Returns
         -------
@@ -379,6 +379,7 @@ class BayesianFairMixture(PosteriorEstimator):
         check_is_fitted(self, "posterior_")
         sites = self._run.sites
         total = len(sites["weights"])
+        num_draws = min(50, total) if num_draws is None else num_draws
         num_draws = check_integer("num_draws", num_draws, maximum=total, remedy=f"There are {total} draws.")
         chosen = np.linspace(0, total - 1, num_draws).astype(int)
         return self._predictive("posterior_predictive", {name: value[chosen] for name, value in sites.items()})

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
+from bayesfair._arviz import own_settings
 from bayesfair._check import check_docstrings, check_integer, check_same_rows, Interrupted, listed, message, random_state_of, tell
 from bayesfair._progress import progress
 from bayesfair.fairness.distances import distance_report
@@ -263,7 +264,8 @@ def _loo(tree):
 
     with warnings.catch_warnings():  # of large Pareto k, which a column reports
         warnings.simplefilter("ignore", UserWarning)
-        told = loo(tree, pointwise=True)
+        with own_settings():
+            told = loo(tree, pointwise=True)
     bad = (told.pareto_k > BAD_PARETO_K).mean()
     return {"loo": float(told.elpd), "loo_se": float(told.se), "loo_bad_k": float(bad)}
 

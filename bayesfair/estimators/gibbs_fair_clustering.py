@@ -10,21 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from bayesfair._arrays import cluster_sums, code_masses
-from bayesfair._check import (
-    check_integer,
-    check_positive_weights,
-    check_same_rows,
-    column_names,
-    message,
-    refuse_unread,
-)
+from bayesfair._arrays import cluster_sums, code_masses, digest
+from bayesfair._check import check_integer, check_positive_weights, check_same_rows, column_names, message, refuse_unread
 from bayesfair._draws import concatenate
 from bayesfair._memory import give_back_freed
 from bayesfair._scaling import warn_of_scales
 from bayesfair._settings import Count, Length, Positive, Seed, check_settings
 from bayesfair.balanced.placement import balanced_placement
-from bayesfair.distributed.messages import agreed, check_alike, digest, first_then_others, leads, sharing
+from bayesfair.distributed.messages import agreed, check_alike, first_then_others, leads, sharing
 from bayesfair.distributed.processes import WHY_NO_ROWS
 from bayesfair.engines.base import check_distinct, whole_or_not
 from bayesfair.engines.tables import categorical_positions, read_columns, read_groups, refuse_groups_as_y
@@ -396,7 +389,6 @@ class GibbsFairClustering(PosteriorEstimator):
             return self._go_on(num_draws)
 
     def _go_on(self, num_draws):
-        self._check_same_table()
         tree, done = self.posterior_, self.posterior_["posterior"].sizes["draw"]
         self._start_clock(tree)
         missing = self._run["wanted"] - done

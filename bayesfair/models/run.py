@@ -9,6 +9,7 @@ import numpy as np
 from bayesfair._arrays import on_device, stack
 from bayesfair._check import attempt
 from bayesfair._draws import Draws, Statistic
+from bayesfair._jit import usual_settings
 from bayesfair.engines.mixture import check_has_density
 from bayesfair.engines.tables import Encoder
 from bayesfair.fairness.groups import Groups
@@ -184,6 +185,7 @@ class MixtureRun(NamedTuple):
         known = {name: value for name, value in self.draws.items() if name not in (*STATISTICS, "labels", *LOGS)}
         return {name: on_device(_flat(value), float) for name, value in known.items()}
 
+    @usual_settings()
     def psi(self, x, codes):
         """psi (N, K) of any rows, averaged over the draws; each row sums to 1 in float64."""
         rows = rows_of(x - self.encoder.middle, codes)
@@ -191,6 +193,7 @@ class MixtureRun(NamedTuple):
         check_has_density(np.isfinite(psi).all(1))
         return psi / psi.sum(1, keepdims=True)
 
+    @usual_settings()
     def simulate(self, sites):
         """A table (draws, N, d + c) like the run's, in its units, simulated from each draw of the sites."""
         num_draws = len(jax.tree.leaves(sites)[0])
@@ -198,6 +201,7 @@ class MixtureRun(NamedTuple):
         rows = replicate_rows(self.mixture, self.observed.scaling, len(self.x), keys, sites)
         return np.asarray(rows, np.float64) + np.r_[self.encoder.middle, np.zeros(self.codes.shape[1])]
 
+    @usual_settings()
     def prior_sites(self, num_draws):
         return prior_sites(self.mixture, self.observed.scaling, jax.random.split(self.key, num_draws))
 

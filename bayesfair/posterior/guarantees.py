@@ -14,7 +14,9 @@ from bayesfair.posterior.saved import plain, promise_of, settings_of
 from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of, other_than_run, variable
 from bayesfair.posterior.view import once
 
+# Also of labels that somebody put in the place of the run's, and of other rows in a tree that lacks the run's number of them.
 _NO_PROMISE = "This holds for these draws; the method does not guarantee it."
+ROUNDING = 1e-9  # of a ratio of two counts
 
 
 @once
@@ -30,6 +32,8 @@ def guarantee(tree: "DataTree") -> str | None:
         return _of_labels(tree, groups, parameters.get("min_balance", "exact")) + _of_sizes(tree)
     bound = guaranteed_balance(tree)
     if bound is None:
+        return _NO_PROMISE
+    if least_balance(masses_of(tree), groups) < bound - ROUNDING:
         return _NO_PROMISE
     if bound == 0:
         return "The method does not guarantee it: a fairlet may lack a group."
@@ -65,9 +69,11 @@ def at_least(balance) -> str:
 def _of_labels(tree, groups: Groups, min_balance) -> str:
     own = " of each attribute on its own" if groups.attributes else ""
     if min_balance != "exact":
+        if least_balance(masses_of(tree), groups) < min_balance - ROUNDING:
+            return _NO_PROMISE
         return f"By construction none can fall below {min_balance:g}: every cluster is at least so balanced{own}."
     off, count, name, size = farthest_from_share(masses_of(tree), groups)
-    if off >= 1:  # not the run's rows, in a tree without the number of these
+    if off >= 1:
         return _NO_PROMISE
     off = np.floor(off * 100) / 100  # rounded down, so that less than one row is not shown as one
     return (
@@ -79,7 +85,8 @@ def _of_labels(tree, groups: Groups, min_balance) -> str:
 def _of_sizes(tree) -> str:
     """The guarantee for the clusters' sizes, as a sentence after a space; "" without one."""
     least, most = bounds_of_sizes(tree).values()
-    if least is None and most is None:
+    sizes = masses_of(tree).sum(2)
+    if (least, most) == (None, None) or sizes.min() < (least or 0) or sizes.max() > (most or np.inf):
         return ""
     told = " and ".join(
         f"{word} {bound:,}" for word, bound in (("at least", least), ("at most", most)) if bound is not None

@@ -63,6 +63,11 @@ def settings_of(tree):
     return settings
 
 
+def about_unfinished(done, wanted):
+    """The attribute `unfinished` of the root, of a run that was stopped before its last draw; none of a finished one."""
+    return {"unfinished": f"{done} of {wanted} draws per chain"} if done < wanted else {}
+
+
 def promise_of(tree):
     """The guarantee of the target of the tree's run, in the form of `gibbs.Target.promise`."""
     settings = settings_of(tree)

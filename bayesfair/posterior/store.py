@@ -19,8 +19,9 @@ from bayesfair._check import message
 from bayesfair._draws import Draws
 from bayesfair._files import ROOT_OF_STORE, at_home, beside, check_destination, unwritable, warn_of_leftovers
 from bayesfair.posterior.attributes import with_plain_attributes
+from bayesfair.posterior.energies import PSEUDO
 from bayesfair.posterior.labels import CHUNK, is_on_disk
-from bayesfair.posterior.saved import STATE
+from bayesfair.posterior.saved import STATE, about_unfinished
 from bayesfair.posterior.schema import KEPT, RUN_ORDER, RUN_SIZES, about_whole, variable
 from bayesfair.posterior.tree import add_derived
 from bayesfair.posterior.zarr_folder import (
@@ -47,7 +48,7 @@ DERIVED = {
     "posterior/cluster",
     "posterior/feature",
     "sample_stats/balance",
-    *(f"log_likelihood/{name}" for name in ("loss", "normalizer", "chain", "draw")),
+    *(f"{PSEUDO}/{name}" for name in ("loss", "normalizer", "chain", "draw")),
     *(f"log_prior/{name}" for name in ("lambda", "chain", "draw")),
 }
 _OWN = "draws", "state", CHECKSUM  # attributes of the root that a tree lacks
@@ -84,7 +85,8 @@ class StoredRun:
         """
         tree = open_store(self.path)
         tree["sample_stats"].attrs.update(about)
-        del tree.attrs["unfinished"]
+        tree.attrs.pop("unfinished")
+        tree.attrs.update(about_unfinished(tree["posterior"].sizes["draw"], self.wanted))
         tree, _ = with_plain_attributes(tree)
         with self._writing() as (root, nodes, attributes):
             before = nodes[LABELS]

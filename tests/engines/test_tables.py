@@ -1,7 +1,10 @@
 """Which columns of a table are numbers, which are categories, and which are neither: for all estimators that take both."""
 
 import datetime
+import enum
+import json
 from decimal import Decimal
+from fractions import Fraction
 from importlib.util import find_spec
 
 import networkx
@@ -11,7 +14,8 @@ import polars as pl
 import pytest
 
 import bayesfair as bf
-from bayesfair.engines.tables import read_columns
+from bayesfair.engines.tables import encoder_of, fit_encoder, read_columns
+from bayesfair.posterior.saved import plain, restored
 
 N = 30
 VALUES = np.arange(N) / 4
@@ -43,6 +47,22 @@ if find_spec("pyarrow"):
     DATES["times of Arrow"] = times.astype(pd.ArrowDtype(pa.time64("us")))
     DATES["dates of Arrow"] = DATES["dates"].astype(pd.ArrowDtype(pa.date32()))
     DATES["timestamps of Arrow"] = DATES["timestamps"].astype(pd.ArrowDtype(pa.timestamp("us")))
+Rank = enum.Enum("Rank", ["a", "b"])
+LEVELS = {  # three values in their own order, where they have one
+    "bands": list(pd.cut([9, 50, 101], [0, 30, 100, 200])),
+    "Decimal": [Decimal("0.10"), Decimal("9.5"), Decimal("10.00")],
+    "fractions": [Fraction(1, 3), Fraction(1, 2), Fraction(20)],
+    "timestamps": list(pd.date_range("2020", periods=3, freq="7h", tz="Europe/Rome")),
+    "dates": [datetime.date(999, 1, 1), datetime.date(2000, 1, 1)],
+    "periods": list(pd.period_range("2020-09", periods=3, freq="M")),
+    "durations": list(pd.to_timedelta([9, 10, 100], unit="D")),
+    "pairs": [("a", 2), ("a", 10), ("b", 1)],
+    "bytes": [b"a", b"b", b"c"],
+    "ranks": list(Rank),
+    "numbers": [9, 10, 2**60],
+    "booleans": [False, True],
+    "text": ["a", "b", "c"],
+}
 
 
 def read(column, categorical_features=None):
@@ -189,3 +209,24 @@ def test_what_is_no_table_is_refused_with_the_way(X, told):
     for estimator in (bf.FairMixture(2), bf.BalancedKMeans(2), bf.GibbsFairClustering(2)):
         with pytest.raises(TypeError, match=told):
             estimator.fit(X, sensitive_features=["f", "m"] * (N // 2))
+@pytest.mark.parametrize("kind", LEVELS)
+def test_levels_of_every_kind_are_those_of_the_saved_run_in_their_own_order(kind):
+    values = LEVELS[kind]
+    at = np.resize(np.arange(len(values)), N)
+    columns = read(pd.Series([values[i] for i in at], dtype=object), ["b"])
+    encoder = fit_encoder(columns)
+    np.testing.assert_array_equal(encoder.codes(columns.categorical)[:, 0], at)
+    levels = restored(json.loads(json.dumps(plain([part.tolist() for part in encoder.levels.categories_]))))
+    np.testing.assert_array_equal(encoder._replace(levels=encoder_of(levels)).codes(columns.categorical)[:, 0], at)
+
+
+def test_equal_decimals_are_one_level():
+    columns = read(pd.Series([Decimal("1.50"), Decimal("1.5"), Decimal("-0"), Decimal(0), Decimal(100)] * 6), ["b"])
+    encoder = fit_encoder(columns)
+    assert encoder.levels.categories_[0].tolist() == ["0", "1.5", "100"]
+    assert encoder.codes(columns.categorical)[:5, 0].tolist() == [1, 1, 0, 0, 2]
+
+
+def test_numbers_among_decimals_are_refused():
+    with pytest.raises(TypeError, match="Write all its levels in one way"):
+        read(pd.Series([Decimal(1), 1, 2] * 10, dtype=object), ["b"])

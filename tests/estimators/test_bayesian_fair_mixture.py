@@ -173,6 +173,15 @@ def test_predictive_checks_take_one_line(fitted):
     assert inside > 0.85
 
 
+@pytest.mark.parametrize("n_draws", [7, 60])
+def test_a_posterior_is_checked_by_fifty_tables_or_by_all_draws_if_it_has_fewer(fitted, monkeypatch, n_draws):
+    monkeypatch.setattr(type(fitted._run), "sites", {"weights": np.zeros((n_draws, 2))})
+    monkeypatch.setattr(type(fitted), "_predictive", lambda *told: told[2]["weights"])
+    assert len(fitted.posterior_predictive()) == min(n_draws, 50)
+    with pytest.raises(ValueError, match=f"There are {n_draws} draws"):
+        fitted.posterior_predictive(n_draws + 1)
+
+
 def test_an_interrupted_run_keeps_what_it_drew_and_makes_the_rest(monkeypatch, tmp_path):
     chunk, calls = sampler._chunk, []
 
@@ -187,10 +196,12 @@ def test_an_interrupted_run_keeps_what_it_drew_and_makes_the_rest(monkeypatch, t
     with pytest.warns(RuntimeWarning, match="kept the 50 of 500 draws made so far. Resume the run"):
         est.fit(MIXED, sensitive_features=SEX)
     assert est.posterior_["posterior"].sizes["draw"] == sampler.CHUNK
+    assert est.posterior_.attrs["unfinished"] == "50 of 500 draws per chain"
     monkeypatch.undo()
     est.save(tmp_path / "run.nc")
     again = bf.BayesianFairMixture.load(tmp_path / "run.nc").resume()
     assert again.posterior_["posterior"].sizes["draw"] == 500
+    assert "unfinished" not in again.posterior_.attrs
 
 
 def test_a_second_mode_is_told(monkeypatch):

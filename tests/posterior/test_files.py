@@ -222,6 +222,34 @@ def test_a_new_file_has_the_permissions_of_any_other_and_an_earlier_one_keeps_it
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+def test_the_run_behind_a_symbolic_link_is_written_and_the_link_stays(saved, tmp_path):
+    tree, path = saved
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    latest, new = folder / "latest.nc", folder / "new.nc"
+    latest.symlink_to(path)
+    new.symlink_to("../not-yet.nc")
+    for link, target in ((latest, path), (new, tmp_path / "not-yet.nc")):
+        tree.attrs["written_to"] = link.name
+        write_tree(tree, link)
+        assert link.is_symlink()
+        assert read_tree(target).attrs["written_to"] == link.name
+    assert sorted(entry.name for entry in folder.iterdir()) == ["latest.nc", "new.nc"]
+    (folder / "nowhere.nc").symlink_to("missing/run.nc")
+    with pytest.raises(FileNotFoundError, match=r"There is no folder '.*missing'"):
+        write_tree(tree, folder / "nowhere.nc")
+
+
+@pytest.mark.parametrize("ending", [".nc", ".zarr"])
+def test_a_run_without_all_of_its_draws_says_so_in_memory_and_in_files(tmp_path, ending):
+    draws = draws_of(np.zeros((2, 40, 8), np.int8))
+    for wanted, said in ((100, "40 of 100 draws per chain"), (40, None)):
+        tree = build_tree(draws, np.eye(8), None, settings={"wanted": wanted}, n_clusters=3)
+        write_tree(tree, tmp_path / f"{wanted}{ending}")
+        for one in (tree, read_tree(tmp_path / f"{wanted}{ending}")):
+            assert one.attrs.get("unfinished") == said
+
+
 def test_a_failed_write_leaves_the_old_file_alone(saved, monkeypatch):
     tree, path = saved
     before = path.read_bytes()

@@ -266,6 +266,51 @@ def test_what_is_not_the_same_run_is_refused(run, change, said):
         concatenate([])
 
 
+def test_chains_that_are_there_already_are_refused_and_those_that_stand_still_are_not(trees):
+    first, second = trees
+    whole, part = first, first.isel(draw=slice(0, 10), missing_dims="ignore")
+    for twice in ([whole, second, turned(whole)], [part, part.isel(chain=[1], missing_dims="ignore")]):
+        with pytest.raises(
+            ValueError, match=rf"trees\[{len(twice) - 1}\].* same draws as one of trees\[0\]\. .*random_state"
+        ):
+            concatenate(twice)
+    still = [one.isel(draw=[3, 3, 3, 3], missing_dims="ignore") for one in (whole, whole)]
+    for one in still:
+        one["posterior"] = xr.DataTree(one["posterior"].to_dataset().assign_coords(draw=range(4)))
+        one["sample_stats"] = xr.DataTree(one["sample_stats"].to_dataset().assign_coords(draw=range(4)))
+    assert concatenate(still)["posterior"].sizes["chain"] == 4
+
+
+def test_labels_that_do_not_keep_it_are_not_guaranteed(run):
+    """Labels that somebody else put in the place of the draws."""
+    bounded = {"min_balance": 0.5, "size_min": 5, "size_max": 30}
+    for tree in (run.posterior_, as_labels(run.posterior_, min_balance="exact"), as_labels(run.posterior_, **bounded)):
+        assert "By construction" in guarantee(tree)
+        other = tree.copy(deep=True)
+        other["posterior"]["labels"].values[0, 0] = other["constant_data"]["group"].values
+        assert guarantee(other) == "This holds for these draws; the method does not guarantee it."
+        assert summary(other).attrs["guarantee"] == guarantee(other)
+
+
+def test_values_overwritten_since_the_fit_are_neither_saved_nor_gone_on_with(run, tmp_path):
+    def is_refused(est, said):
+        for use in (lambda: est.save(tmp_path / "other.nc"), lambda: est.resume(1)):
+            with pytest.raises(ValueError, match=said):
+                use()
+
+    for group, name in (("posterior", "labels"), ("posterior", "lambda_c"), ("constant_data", "group")):
+        est = copy.copy(run)
+        est.posterior_ = run.posterior_.copy(deep=True)
+        est.posterior_["sample_stats"]["own"] = est.posterior_["sample_stats"]["lp"] + 1
+        est.save(tmp_path / "run.nc")
+        est.posterior_[group][name].values[..., 0] += 1
+        is_refused(est, f"got other values of {group}/{name}. Fit again.*write_tree")
+        est = bf.GibbsFairClustering.load(tmp_path / "run.nc")
+        est.posterior_[group][name].values[..., 0] += 1
+        is_refused(est, f"got other values of {group}/{name}")
+    assert not (tmp_path / "other.nc").exists()
+
+
 def unequal(a, b):
     merged = a.copy(deep=True)
     short = b["posterior"].to_dataset().isel(draw=slice(0, 20)).assign_coords(chain=[2, 3])
