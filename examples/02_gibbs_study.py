@@ -23,7 +23,6 @@ import os
 from dataclasses import replace
 
 import arviz as az
-import jax
 import networkx as nx
 import numpy as np
 import pandas as pd
@@ -159,8 +158,8 @@ def walk(H, n_points=10 if FAST else 200, steps=250):
     """The fairlet loss after every `steps` steps of the loop."""
     losses = []
     for point in range(n_points):
-        H, _ = bf.fairlets.rectangular_loop(jax.random.PRNGKey(point), H, weights, steps)
-        losses.append(-(np.asarray(H) * np.log(weights)).sum() / inverse_temperature)
+        H, _ = bf.fairlets.rectangular_loop(H, weights, steps, random_state=point)
+        losses.append(-(H * np.log(weights)).sum() / inverse_temperature)
     return losses
 
 

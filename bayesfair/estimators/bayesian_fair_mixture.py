@@ -303,7 +303,7 @@ class BayesianFairMixture(PosteriorEstimator):
         """Warn of columns in which clusters are so narrow that densities in float32 have few digits."""
         if "scales" not in run.draws:
             return
-        spread, scales = np.asarray(run.observed.scaling.spread, float), run.draws["scales"]
+        spread, scales = np.asarray(run.observed.units.spread, float), run.draws["scales"]
         if self.covariance_type == "isotropic":
             scales, spread = scales[..., None, None], spread.max(keepdims=True)
         if "correlation_cholesky" in run.draws:  # several columns may determine one

@@ -12,10 +12,13 @@ from bayesfair.models.mixtures import (
     smooth_gap,
 )
 from bayesfair.models.parameters import Prior
+from bayesfair.models.units import ColumnScaling, column_scaling
 
 __all__ = [
+    "ColumnScaling",
     "Prior",
     "ReplicaExchange",
+    "column_scaling",
     "fair_categorical_mixture",
     "fair_gaussian_mixture",
     "fair_mixed_mixture",

@@ -5,8 +5,10 @@ import warnings
 from functools import cache
 from types import SimpleNamespace
 
+import jax
 import numpy as np
 import pytest
+from numpyro.infer import log_likelihood
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from tiers import tiers
@@ -285,11 +287,26 @@ def test_clusters_on_one_value_are_told_and_rows_without_a_density_are_refused()
         est.predict(X[:2].assign(age=[30.0, 1e20]))
 
 
+def test_new_rows_are_judged_one_by_one_and_the_draws_serve_the_models():
+    """In the units of the table: the model of NumPyro gives rows the densities that the fit kept."""
+    est = fitted_by("nuts")
+    np.testing.assert_allclose(est.predict_proba(MIXED[:1]), est.predict_proba(MIXED)[:1], atol=1e-6)
+    posterior, run, some = est.posterior_["posterior"], est._run, slice(60, 90)
+    names = [name for name in ("weights", "means", "scales", "levels_0", "levels_1") if name in posterior]
+    draws = {name: posterior[name].values[0].astype(np.float32) for name in names}
+    settings = {"n_components": 2, "n_levels": run.encoder.n_levels, "covariance_type": est.covariance_type}
+    told = jax.jit(
+        lambda draws: log_likelihood(bf.models.fair_mixed_mixture, draws, run.x[some], run.codes[some], **settings)["x"]
+    )(draws)
+    kept = est.posterior_["log_likelihood"]["x"].values[0, :, some]
+    np.testing.assert_allclose(told, kept, rtol=1e-3, atol=1e-3)
+
+
 def test_columns_that_determine_each_other_are_told_under_full_covariances():
     correlation = np.eye(3)
     correlation[0, 1] = correlation[1, 0] = 1 - 1e-6
     draws = {"scales": np.ones((1, 1, 1, 3)), "correlation_cholesky": np.linalg.cholesky(correlation)[None, None, None]}
-    run = SimpleNamespace(draws=draws, observed=SimpleNamespace(scaling=SimpleNamespace(spread=np.ones(3))))
+    run = SimpleNamespace(draws=draws, observed=SimpleNamespace(units=SimpleNamespace(spread=np.ones(3))))
     est = bf.BayesianFairMixture(1, covariance_type="full")
     est._names = {"continuous": ["age", "months", "height"]}
     with pytest.warns(ConvergenceWarning, match=r"in 'age', 'months' \(given the other columns\) is below 0\.3%"):
