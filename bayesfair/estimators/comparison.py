@@ -15,7 +15,7 @@ from sklearn.utils.validation import _num_samples
 from bayesfair._check import Interrupted, check_integer, message, random_state_of
 from bayesfair._progress import progress
 from bayesfair.fairness.distances import distance_report
-from bayesfair.fairness.groups import Groups, groups_for_fit
+from bayesfair.fairness.groups import groups_for_fit
 from bayesfair.fairness.metrics import balance, gap
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
 from bayesfair.posterior.diagnostics import scalar_table
@@ -185,7 +185,7 @@ def _agreement(asked, labels, X, groups, drawn, bar):
     """Adjusted Rand index between `labels` and a short fit to the rows `drawn`, on these rows."""
     from sklearn.metrics import adjusted_rand_score
 
-    of_drawn = None if groups is None else Groups(groups.code[drawn], groups.names, groups.attributes)
+    of_drawn = None if groups is None else groups._replace(code=groups.code[drawn])
     short = _fit(clone(asked).set_params(**_briefly(asked)), _safe_indexing(X, drawn), of_drawn)
     bar.update(1)
     common, first = np.unique(drawn, return_index=True)

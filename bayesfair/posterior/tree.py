@@ -24,7 +24,18 @@ from bayesfair.posterior.labels import LabelDraws
 from bayesfair.posterior.likeliest import likeliest, most_frequent
 from bayesfair.posterior.relabelling import align, number_modes, order_by_size, with_numbers
 from bayesfair.posterior.saved import plain
-from bayesfair.posterior.schema import AXES, KEPT, about_whole, flat_labels, groups_of, scalars_of, variable, weight_of
+from bayesfair.posterior.schema import (
+    AXES,
+    CROSSED,
+    KEPT,
+    about_whole,
+    flat_labels,
+    groups_of,
+    plain_parts,
+    scalars_of,
+    variable,
+    weight_of,
+)
 
 _FEATURES = 4  # features whose centres are computed at a time
 _GROUP_OF_KIND = {"parameter": "posterior", "quantity": "sample_stats", "figure": "sample_stats"}
@@ -81,8 +92,8 @@ def build_tree(draws: Draws, X, groups, *, settings, n_clusters, point="likelies
     if beside.modes is not None:
         tree["modes"] = beside.modes
     if groups is not None:
-        attributes = [{"names": part.names, "code": part.code.tolist()} for part in groups.attributes]
-        about = {"group_names": groups.names, **({"attributes": attributes} if attributes else {})}
+        about = {"group_names": groups.names}
+        about |= {name: plain_parts(parts) for name in CROSSED if (parts := getattr(groups, name))}
         tree["constant_data"]["group"].attrs.update({name: json.dumps(value) for name, value in about.items()})
     return tree if point is None else add_derived(tree, point)
 
