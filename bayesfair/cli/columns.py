@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 import bayesfair as bf
-from bayesfair._check import listed, message
+from bayesfair._check import listed, message, tell
 from bayesfair._columns import with_note
 from bayesfair.cli.tables import ROW_NAMES, UNNAMED, separator_hint, typed
 
@@ -19,6 +19,7 @@ from bayesfair.cli.tables import ROW_NAMES, UNNAMED, separator_hint, typed
 MISSING_NUMBERS = {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"} | {
     *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
 }
+MARKERS = MISSING_NUMBERS - {""} | {"?", "-", ".", "(null)", "missing", "Missing"}  # told where they are categories
 MISSING = ("error", "drop")  # choices for rows without a value
 UNNAMED_ROWS = "row names, as it has no name itself"
 COUNTED_ROWS = "row numbers; name it in --features to take it"
@@ -41,12 +42,18 @@ class ChosenColumns(NamedTuple):
     weights: object = None
     clusters: object = None
     names: str | None = None  # the column of row names
+    n_dropped: int = 0  # rows, each counted once
+
+    @property
+    def dropped_in_words(self):
+        """How many rows are left out, and what they lack; "" for none."""
+        without = listed(f"{count:,} without {typed(name)}" for name, count in self.dropped.items())
+        return f"{self.n_dropped:,} in all: {without}" if len(self.dropped) > 1 else without
 
     def __str__(self):
         kinds = [f"{typed(name)} ({_kind(self.features[name])})" for name in self.features]
         groups = bf.fairness.encode_groups(self.sensitive)
         sizes = [f"{name} ({size})" for name, size in zip(groups.names, groups.sizes)]
-        without = listed(f"{count} without {typed(name)}" for name, count in self.dropped.items())
         lines = [
             f"features   {listed(kinds)}",
             f"sensitive  {' x '.join(self.sensitive)}: {listed(sizes)}",
@@ -54,7 +61,7 @@ class ChosenColumns(NamedTuple):
         ]
         if self.weights is not None:
             lines.insert(2, f"weights    {typed(self.weights.name)} (sum {self.weights.sum():,.6g})")
-        return "\n".join(lines + [f"dropped    rows: {without}"] * bool(without))
+        return "\n".join(lines + [f"dropped    rows: {self.dropped_in_words}"] * bool(self.dropped))
 
 
 class Wanted(NamedTuple):
@@ -132,11 +139,13 @@ def choose_columns(table, wanted: Wanted) -> ChosenColumns:
     absent["--clusters"] = no_part
     kept, dropped = _complete(absent) if wanted.missing == "drop" else (np.full(len(table), True), {})
     _check_present({option: part[kept] for option, part in absent.items()}, keep_numbers=wanted.missing == "keep")
+    _tell_markers({"--sensitive": groups[~no_group], "--clusters": parts[~no_part]})
     rows = row_names(table, names)[kept]
     tables = X.join(kinds.astype(object)), groups, weight, parts
     features, groups, weight, parts = (part[kept].set_axis(rows) for part in tables)
     weight, parts = (None if one.empty else one.iloc[:, 0] for one in (weight, parts))
-    return ChosenColumns(features, groups, left_out, dropped, weight, parts, names)
+    n_dropped = int((~kept).sum())
+    return ChosenColumns(features, groups, left_out, dropped, weight, parts, names, n_dropped)
 
 
 def row_names(table, index):
@@ -326,6 +335,16 @@ def _check_present(absent, keep_numbers):
             remedy += " Rows without a sensitive value may also be a group of their own: --missing-group unknown."
         rule = f"have a value in all {len(absent['--sensitive'])} rows"
         raise ValueError(message("` and `".join(holes), rule, got, remedy))
+
+
+def _tell_markers(tables):
+    """Warn of texts that often mean a missing value, and that are a group or a cluster here; tables {option: columns}."""
+    for option, columns in tables.items():
+        for name, values in columns.items():
+            found = values[values.isin(MARKERS)].value_counts()
+            if len(found):
+                told = listed(f"{text!r} ({count:,} rows)" for text, count in found.items())
+                tell(f"{option} {name}: {told} counts as a value. If it means missing, --na {quote(found.index[0])}.")
 
 
 def category_columns(cells, *style):

@@ -147,7 +147,6 @@ def _check_out(arguments, estimator):
 
 def _provenance(arguments, columns) -> dict[str, str]:
     """The source of a page's figures, {term: text}: file, command, columns, rows left out."""
-    without = listed(f"{count:,} without {typed(name)}" for name, count in columns.dropped.items())
     scaled = "divided by their standard deviation" if arguments.standardize else "as they are in the file"
     return {
         "File": os.fspath(arguments.table),
@@ -158,7 +157,7 @@ def _provenance(arguments, columns) -> dict[str, str]:
         "Features": listed(map(typed, columns.features)) or "none",
         "Scaling of the features": scaled if columns.features.select_dtypes("number").shape[1] else "none",
         "Rows": f"{len(columns.sensitive):,}",
-        "Rows dropped": without or "none",
+        "Rows dropped": columns.dropped_in_words or "none",
     }
 
 

@@ -257,7 +257,7 @@ class BayesianFairMixture(PosteriorEstimator):
     def _draw(self, run, num_draws):
         self._wanted = (0 if run.draws is None else run.draws["lp"].shape[1]) + num_draws
         self._finish(run.draw(num_draws, *self._going))
-        remedy = "tempering=True (--tempering) visits all modes in one chain."
+        remedy = "tempering=True visits all modes in one chain."
         self._warn_of_disagreement(lambda: remedy if run.sampler.kind == "nuts" else "")
         return self
 

@@ -16,7 +16,7 @@ from bayesfair._arviz import own_settings
 from bayesfair._check import check_docstrings, check_integer, check_same_rows, Interrupted, listed, message, random_state_of, tell
 from bayesfair._progress import progress
 from bayesfair.fairness.distances import distance_report
-from bayesfair.fairness.groups import Groups, groups_for_fit
+from bayesfair.fairness.groups import groups_for_fit
 from bayesfair.fairness.metrics import balance, gap
 from bayesfair.fairness.plain import plain_kmeans, share_above
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
@@ -198,7 +198,7 @@ def _agreement(asked, labels, X, groups, drawn, bar):
     """Adjusted Rand index between `labels` and a short fit to the rows `drawn`, on these rows."""
     from sklearn.metrics import adjusted_rand_score
 
-    of_drawn = None if groups is None else Groups(groups.code[drawn], groups.names, groups.attributes)
+    of_drawn = None if groups is None else groups._replace(code=groups.code[drawn])
     short = _fit(clone(asked).set_params(**_briefly(asked)), _safe_indexing(X, drawn), of_drawn)
     bar.update(1)
     common, first = np.unique(drawn, return_index=True)

@@ -584,7 +584,7 @@ class GibbsFairClustering(PosteriorEstimator):
         taken["fairlets"] = fairlet_bytes(self.num_chains, len(self._keeping().among(num_draws)), len(X))
         if self._store is not None:
             return check_disk(self._store.path, shape, *sizes, **taken)
-        remedy = "Pass fit(..., store='run.zarr') (--out run.zarr), which keeps draws on disk, or ask for less."
+        remedy = "Pass fit(..., store='run.zarr'), which keeps draws on disk, or ask for less."
         return check_memory(shape, *sizes, **taken, remedy=remedy)
 
     def _keeping(self, done=0):
@@ -625,7 +625,7 @@ class GibbsFairClustering(PosteriorEstimator):
         tried = plain(self.tempering) is True or problem.target.n_obs <= FEW_ROWS
         if not unknown or tried or "lp" not in problem.target.statistics:
             return ""
-        return "tempering=True (--tempering) may cross modes, with some hundreds of rows."
+        return "tempering=True may cross modes, with some hundreds of rows."
 
     def _draw_in_memory(self, problem, run, num_draws, table, earlier, settings):
         run, draws = draw(run, problem.target, num_draws, self.thinning_, self._shows_progress)

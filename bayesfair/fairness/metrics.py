@@ -266,7 +266,25 @@ def masses_of_attributes(masses, groups: Groups | None):
     """The masses (..., K, J) summed over the groups of every attribute, as a list; themselves if there are no attributes."""
     if groups is None or not groups.attributes:
         return [masses]
-    return [masses @ (part.code[:, None] == np.arange(len(part.names))) for part in groups.attributes]
+    return [_summed(masses, part) for part in groups.attributes]
+
+
+def _summed(masses, part):
+    """Masses (..., K, J) of crossed groups, summed over those that share a value of one attribute."""
+    return masses @ (part.code[:, None] == np.arange(len(part.names)))
+
+
+def looked_at(masses, groups: Groups) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """{name: (its groups, their masses)} of every attribute by itself and, last, of their combinations (or the one, "")."""
+    each = {part.column: (part.names, _summed(masses, part)) for part in groups.parts}
+    return each | {" x ".join(each): (groups.names, masses)}
+
+
+def off_by_attribute(masses, groups: Groups) -> dict[str, np.ndarray]:
+    """The most rows (..., K) by which a count differs from its share, as `looked_at`; empty for one attribute."""
+    if not groups.parts:
+        return {}
+    return {name: rows_off(held).max(-1) for name, (_, held) in looked_at(masses, groups).items()}
 
 
 def cluster_gap(masses: np.ndarray) -> np.ndarray:

@@ -170,5 +170,5 @@ def _what_to_run(lost):
     )
     return (
         f"{which} the inverse temperature {'are' if len(lost) > 1 else 'is'} too far for these draws (k-hat {k_hats}, "
-        f"effective draws {draws}): run again with inverse_temperature={numbers} (--inverse-temperature)."
+        f"effective draws {draws}): run again with inverse_temperature={numbers}."
     )

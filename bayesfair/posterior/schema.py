@@ -19,6 +19,7 @@ ROW = (
     "row"  # of constant_data: every row's position in the fit; its attribute NAMED: had the table of the fit an index?
 )
 NAMED = "named"
+CROSSED = "attributes", "crosses"  # fields of `Groups`, and attributes of `group`, JSON
 RUN_SIZES = "run_sizes"  # attribute of the root, JSON: numbers of the run's chains, draws per chain and rows
 RUN_ORDER = "run_order"  # likewise, JSON: digests of their names in the run's order
 
@@ -184,14 +185,26 @@ def group_names(tree: "DataTree") -> tuple[str, ...] | None:
 
 @once
 def groups_of(tree: "DataTree") -> Groups | None:
-    """The groups of the rows, with the attributes that they cross if each was balanced on its own."""
+    """The groups of the rows, with the attributes that they cross."""
     names = group_names(tree)
     if names is None:
         return None
     group = tree["constant_data"]["group"]
-    attributes = json.loads(group.attrs.get("attributes", "[]"))
-    parts = tuple(Groups(np.array(part["code"], np.int32), tuple(part["names"])) for part in attributes)
-    return Groups(group.values, names, parts)
+    return Groups(group.values, names, *(_parts(json.loads(group.attrs.get(kind, "[]"))) for kind in CROSSED))
+
+
+def plain_parts(parts):
+    """What groups cross, for JSON."""
+    return [{"names": part.names, "code": part.code.tolist(), "column": part.column} for part in parts]
+
+
+def _parts(plain):
+    """What groups cross, from `plain_parts`; runs of earlier versions do not name the columns."""
+    titles = [part.get("column", f"attribute {at + 1}") for at, part in enumerate(plain)]
+    return tuple(
+        Groups(np.array(part["code"], np.int32), tuple(part["names"]), column=title)
+        for part, title in zip(plain, titles)
+    )
 
 
 def _outline(tree):

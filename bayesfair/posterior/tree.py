@@ -26,7 +26,7 @@ from bayesfair.posterior.labels import LabelDraws
 from bayesfair.posterior.likeliest import likeliest, most_frequent
 from bayesfair.posterior.relabelling import align, number_modes, order_by_size, with_numbers
 from bayesfair.posterior.saved import about_unfinished, plain
-from bayesfair.posterior.schema import about_whole, AXES, flat_labels, groups_of, KEPT, NAMED, ROW, scalars_of, variable, weight_of
+from bayesfair.posterior.schema import about_whole, AXES, CROSSED, flat_labels, groups_of, KEPT, NAMED, plain_parts, ROW, scalars_of, variable, weight_of
 
 _FEATURES = 4  # features whose centres are computed at a time
 _GROUP_OF_KIND = {"parameter": "posterior", "quantity": "sample_stats", "figure": "sample_stats"}
@@ -85,8 +85,8 @@ def build_tree(draws: Draws, X, groups, *, settings, n_clusters, point="likelies
     if beside.modes is not None:
         tree["modes"] = beside.modes
     if groups is not None:
-        attributes = [{"names": part.names, "code": part.code.tolist()} for part in groups.attributes]
-        about = {"group_names": groups.names, **({"attributes": attributes} if attributes else {})}
+        about = {"group_names": groups.names}
+        about |= {name: plain_parts(parts) for name in CROSSED if (parts := getattr(groups, name))}
         tree["constant_data"]["group"].attrs.update({name: json.dumps(value) for name, value in about.items()})
     return tree if point is None else add_derived(tree, point)
 

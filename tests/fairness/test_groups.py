@@ -258,3 +258,18 @@ def test_features_that_follow_from_the_groups_are_told(kind, frame):
 @pytest.mark.parametrize("groups", [SEX, np.arange(24)], ids=["two groups", "a group for each row"])
 def test_other_features_are_not(groups):
     groups_for_fit(groups, 24, X=pd.DataFrame({"a": np.arange(24.0), "same": 1, "b": REGION}))
+
+
+def test_numbers_of_one_of_several_columns_keep_the_name_of_their_column():
+    table = pd.DataFrame({"male": [1, 0, 1], "marr": [True, True, False], "race": ["p", "q", "q"]})
+    assert encode_groups(table[["male", "marr"]]).names == ("male=0, marr=True", "male=1, marr=False", "male=1, marr=True")
+    assert encode_groups(table[["male", "race"]]).names == ("male=0, q", "male=1, p", "male=1, q")
+    assert encode_groups(table[["male"]]).names == ("0", "1")
+    groups = encode_groups(table)
+    assert [part.column for part in groups.crosses] == ["male", "marr", "race"]
+    assert [np.array(part.names)[part.code[groups.code]].tolist() for part in groups.crosses] == [
+        ["male=1", "male=0", "male=1"],
+        ["marr=True", "marr=True", "marr=False"],
+        ["p", "q", "q"],
+    ]
+    assert groups.take([0, 2]).crosses[0].names == ("male=1",)
