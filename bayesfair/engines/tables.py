@@ -8,7 +8,16 @@ import numpy as np
 from sklearn.preprocessing import OrdinalEncoder
 from sklearn.utils.validation import validate_data
 
-from bayesfair._check import check_columns, check_finite, check_same_index, check_same_rows, check_storable, column_names, is_date, message, place
+from bayesfair._check import (
+    check_columns,
+    check_finite,
+    check_same_rows,
+    check_storable,
+    column_names,
+    is_date,
+    message,
+    place,
+)
 from bayesfair._scaling import center_and_spread, check_costs, check_resolution, here_alone
 from bayesfair.engines.affinities import Nodes
 from bayesfair.engines.families import EncodedTable, encoded_table

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._arrays import digest
-from bayesfair._check import attempt, column_names, index_of, message, random_state_of, row_names
+from bayesfair._check import attempt, column_names, index_of, message, random_state_of
 from bayesfair._columns import noted_scaling
 from bayesfair._memory import peak_memory
 from bayesfair._names import DataTree

@@ -13,7 +13,16 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from bayesfair._arviz import own_settings
-from bayesfair._check import check_docstrings, check_integer, check_same_rows, Interrupted, listed, message, random_state_of, tell
+from bayesfair._check import (
+    Interrupted,
+    check_docstrings,
+    check_integer,
+    check_same_rows,
+    listed,
+    message,
+    random_state_of,
+    tell,
+)
 from bayesfair._progress import progress
 from bayesfair.fairness.distances import distance_report
 from bayesfair.fairness.groups import groups_for_fit

@@ -11,7 +11,14 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._arrays import cluster_sums, code_masses, digest
-from bayesfair._check import check_integer, check_positive_weights, check_same_rows, column_names, message, refuse_unread
+from bayesfair._check import (
+    check_integer,
+    check_positive_weights,
+    check_same_rows,
+    column_names,
+    message,
+    refuse_unread,
+)
 from bayesfair._draws import concatenate
 from bayesfair._memory import give_back_freed
 from bayesfair._scaling import warn_of_scales

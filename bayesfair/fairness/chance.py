@@ -30,7 +30,8 @@ def representation(assignment, clusters, attributes: Mapping[str, Groups], level
     looks = {name: _different(held) for name, held in counts.items()}
     cells = [(name, *cell) for name in attributes for cell in np.ndindex(shape[name])]
     rows = [
-        (name, clusters[k], attributes[name].names[g], *_cell(counts[name], k, g, looks[name], level)) for name, k, g in cells
+        (name, clusters[k], attributes[name].names[g], *_cell(counts[name], k, g, looks[name], level))
+        for name, k, g in cells
     ]
     figures = ["count", "expected", "excess", "share_of_cluster", "share_of_all", "low", "high", "p_value"]
     table = pd.DataFrame(rows, columns=["attribute", "cluster", "group", *figures])

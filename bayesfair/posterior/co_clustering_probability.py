@@ -13,7 +13,7 @@ from bayesfair.posterior.contingency import count_together, distinct_observation
 from bayesfair.posterior.partitions import reference_partition
 from bayesfair.posterior.relabelling import align, numbered_alike
 from bayesfair.posterior.schema import check_rows_of, count_clusters, flat_labels
-from bayesfair.posterior.view import once, View
+from bayesfair.posterior.view import View, once
 
 MAX_OBS = 5_000
 METHODS = "membership", "medoid"

@@ -26,7 +26,20 @@ from bayesfair.posterior.labels import LabelDraws
 from bayesfair.posterior.likeliest import likeliest, most_frequent
 from bayesfair.posterior.relabelling import align, number_modes, order_by_size, with_numbers
 from bayesfair.posterior.saved import about_unfinished, plain
-from bayesfair.posterior.schema import about_whole, AXES, CROSSED, flat_labels, groups_of, KEPT, NAMED, plain_parts, ROW, scalars_of, variable, weight_of
+from bayesfair.posterior.schema import (
+    AXES,
+    CROSSED,
+    KEPT,
+    NAMED,
+    ROW,
+    about_whole,
+    flat_labels,
+    groups_of,
+    plain_parts,
+    scalars_of,
+    variable,
+    weight_of,
+)
 
 _FEATURES = 4  # features whose centres are computed at a time
 _GROUP_OF_KIND = {"parameter": "posterior", "quantity": "sample_stats", "figure": "sample_stats"}

@@ -204,6 +204,8 @@ def _in_words(r_hat):
 
 def _worst(r_hat):
     names = [
-        f"{_in_words(value)} for {name.replace('_', ' ')}" for name, value in r_hat.iloc[:3].items() if value >= R_HAT_GOOD
+        f"{_in_words(value)} for {name.replace('_', ' ')}"
+        for name, value in r_hat.iloc[:3].items()
+        if value >= R_HAT_GOOD
     ]
     return f"R-hat is {', '.join(names)}"

@@ -111,7 +111,9 @@ def _least_likely(table):
     of, where = (f" of {least['attribute']}", "") if len(looks) > 1 else ("", "Here ")
     times = looks[least["attribute"]]
     corrected = f", corrected for {times:,} counts (Bonferroni)" if times > 1 else ""
-    text = f"{where}{len(beyond):,} of the {len(table):,} counts{of} do not. The least likely is that of {least['group']}"
+    text = (
+        f"{where}{len(beyond):,} of the {len(table):,} counts{of} do not. The least likely is that of {least['group']}"
+    )
     return f"{text} in cluster {least['cluster']} (p {p_value}{corrected})."
 
 

@@ -232,7 +232,7 @@ EVERYBODY = [*ENGINES, bf.GibbsFairClustering(2, random_state=0), bf.BayesianFai
 
 @pytest.mark.parametrize("estimator", EVERYBODY, ids=name_of)
 def test_groups_in_the_place_of_y_are_refused_by_name(estimator):
-    for groups in (GROUP, pandas.DataFrame({"sex": GROUP}), bf.fairness.encode_groups(GROUP), GROUP == GROUP[0]):
+    for groups in (GROUP, pandas.DataFrame({"sex": GROUP}), bf.fairness.encode_groups(GROUP), GROUP[0] == GROUP):
         with pytest.raises(TypeError, match=r"`y` must be left out.*sensitive_features="):
             clone(estimator).fit(table(), groups)
 

@@ -209,6 +209,8 @@ def test_what_is_no_table_is_refused_with_the_way(X, told):
     for estimator in (bf.FairMixture(2), bf.BalancedKMeans(2), bf.GibbsFairClustering(2)):
         with pytest.raises(TypeError, match=told):
             estimator.fit(X, sensitive_features=["f", "m"] * (N // 2))
+
+
 @pytest.mark.parametrize("kind", LEVELS)
 def test_levels_of_every_kind_are_those_of_the_saved_run_in_their_own_order(kind):
     values = LEVELS[kind]

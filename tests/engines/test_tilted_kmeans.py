@@ -14,7 +14,6 @@ from bayesfair.engines.tilted_kmeans import TiltedKMeans
 from bayesfair.engines.tkm import Partition
 from bayesfair.fairness import distance_report
 
-
 # One row of X is far from all others.
 pytestmark = pytest.mark.filterwarnings("ignore:TiltedKMeans. cluster . has 1 of 201 rows")
 

@@ -15,7 +15,9 @@ from bayesfair.fairness.metrics import rows_off
 
 def every_table(group_sizes, cluster_sizes):
     """All counts (tables, 2, groups) of two clusters of these sizes."""
-    first = np.array([one for one in product(*(range(size + 1) for size in group_sizes)) if sum(one) == cluster_sizes[0]])
+    first = np.array(
+        [one for one in product(*(range(size + 1) for size in group_sizes)) if sum(one) == cluster_sizes[0]]
+    )
     return np.stack([first, group_sizes - first], axis=1)
 
 

@@ -262,7 +262,11 @@ def test_other_features_are_not(groups):
 
 def test_numbers_of_one_of_several_columns_keep_the_name_of_their_column():
     table = pd.DataFrame({"male": [1, 0, 1], "marr": [True, True, False], "race": ["p", "q", "q"]})
-    assert encode_groups(table[["male", "marr"]]).names == ("male=0, marr=True", "male=1, marr=False", "male=1, marr=True")
+    assert encode_groups(table[["male", "marr"]]).names == (
+        "male=0, marr=True",
+        "male=1, marr=False",
+        "male=1, marr=True",
+    )
     assert encode_groups(table[["male", "race"]]).names == ("male=0, q", "male=1, p", "male=1, q")
     assert encode_groups(table[["male"]]).names == ("0", "1")
     groups = encode_groups(table)

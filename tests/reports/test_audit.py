@@ -131,7 +131,9 @@ def test_ages_are_audited_and_ids_are_refused_by_name():
     assert found.repairs.loc["fewest moves", "is_balanced"]
     with pytest.raises(ValueError, match="got 400 values in 400 rows in 'id'. Leave out ids"):
         bf.audit(labels, pd.DataFrame({"id": range(400), "age": age}))
-    with pytest.raises(ValueError, match="`labels` must hold values that rows share, got 400 values in 400 rows in 'id'"):
+    with pytest.raises(
+        ValueError, match="`labels` must hold values that rows share, got 400 values in 400 rows in 'id'"
+    ):
         bf.audit(pd.Series(range(400), name="id"), age)
 
 
