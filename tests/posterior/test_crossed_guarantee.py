@@ -35,7 +35,7 @@ def test_crossed_attributes_are_told_each_by_itself():
 
 def test_a_tree_remembers_what_its_groups_cross():
     tree = bf.posterior.tree_from_labels([LABELS.tolist()], [[float(x)] for x in range(8)], SENSITIVE)
-    assert [(part.column, part.names) for part in groups_of(tree).crosses][0] == ("sex", ("f", "m"))
+    assert next((part.column, part.names) for part in groups_of(tree).crosses) == ("sex", ("f", "m"))
     assert "By themselves: sex: the farthest count was 2.0 rows off" in brief(tree)[0].text
 
 

@@ -129,7 +129,7 @@ def test_ages_are_audited_and_ids_are_refused_by_name():
     age, labels = pd.Series(rng.integers(18, 92, 400), name="age"), rng.integers(0, 3, 400)
     found = bf.audit(labels, age)
     assert found.repairs.loc["fewest moves", "is_balanced"]
-    with pytest.raises(ValueError, match="got 400 values in 400 rows in 'id'. Leave out ids"):
+    with pytest.raises(ValueError, match=r"got 400 values in 400 rows in 'id'\. Leave out ids"):
         bf.audit(labels, pd.DataFrame({"id": range(400), "age": age}))
     with pytest.raises(
         ValueError, match="`labels` must hold values that rows share, got 400 values in 400 rows in 'id'"
