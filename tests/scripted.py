@@ -33,7 +33,7 @@ SCRIPTED = {
 }
 
 
-def plain(module, chance=SCRIPTED, **planted):
+def plain(module, chance=SCRIPTED, /, **planted):
     """The module's names, with its kernels as plain Python on this chance; `planted` ones take their places."""
     names = dict(vars(module))
     for name, value in vars(module).items():
