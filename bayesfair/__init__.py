@@ -7,6 +7,8 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
+from bayesfair._interrupts import interrupts_held
+
 try:
     __version__ = version("bayesfair")
 except PackageNotFoundError:  # a source tree that was never installed
@@ -71,10 +73,11 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not call `__geta
 else:
 
     def __getattr__(name):
-        if name in _ROOMS:
-            return import_module(f"bayesfair.{name}")
-        if name in _HOMES:
-            return getattr(import_module(_HOMES[name]), name)
+        with interrupts_held():
+            if name in _ROOMS:
+                return import_module(f"bayesfair.{name}")
+            if name in _HOMES:
+                return getattr(import_module(_HOMES[name]), name)
         raise AttributeError(f"module 'bayesfair' has no attribute {name!r}")
 
 

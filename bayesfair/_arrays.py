@@ -1,5 +1,7 @@
 """Common operations on arrays of NumPy and JAX."""
 
+import hashlib
+
 import numpy as np
 
 WRITTEN_OUT = 32  # longest axis that `inner_sum` unrolls; beyond it compilation takes longer and the gain shrinks
@@ -8,6 +10,16 @@ WRITTEN_OUT = 32  # longest axis that `inner_sum` unrolls; beyond it compilation
 BLOCK = 2**14
 MANY = 100_000  # rows above which the sampler starts from a part of them and saves memory
 ALIGNED = 64  # JAX takes over arrays without a copy if they begin at a multiple of so many bytes
+
+
+def digest(*arrays) -> str:
+    """A checksum of arrays, their shapes and types."""
+    total = hashlib.sha256()
+    for array in arrays:
+        array = np.ascontiguousarray(array)
+        total.update(f"{array.dtype.str}{array.shape}".encode())
+        total.update(array.reshape(-1).view(np.uint8))
+    return total.hexdigest()
 
 
 def aligned_empty(shape, dtype=np.float32):

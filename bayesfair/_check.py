@@ -17,8 +17,10 @@ from bayesfair._arrays import row_blocks
 
 MOST_OF_VALUE, MOST_OF_SENTENCE = 80, 240  # letters of a value that a message shows
 CONTAINER = re.compile(r"[\w.]*(\[.*\]|\(.*\)|\{.*\}|<.*>)$|[^\n]*\n", re.DOTALL)  # the text of a container
+CODE = re.compile(r"0\d+")  # digits that name something: as numbers they would lose their zeros
 LARGEST_WEIGHT = 1e15  # of all rows together: squares stay finite in float32
 PACKAGE = str(Path(__file__).parent)
+WIDE = "Int128", "UInt128"  # of polars, which NumPy lacks
 NOT_NUMERIC = "Encode or drop the columns that are not numeric."
 
 
@@ -67,6 +69,14 @@ def attempt(what, compute):
         text = f"{what} could not be computed: {type(error).__name__}: {error}. It is missing, but no draw is lost."
         tell(f"{text} Remedy: save the posterior, and compute what you need from it.", RuntimeWarning)
         return None
+
+
+def check_docstrings():
+    """Raise a ValueError under `python -OO`, before ArviZ, which adds to docstrings, fails in its own words."""
+    if __doc__ is None:
+        raise ValueError(
+            "ArviZ needs docstrings, which `python -OO` removes. Run Python with -O or unset PYTHONOPTIMIZE."
+        )
 
 
 class Number(NamedTuple):
@@ -143,6 +153,8 @@ def generator_of(seed, argument="random_state"):
 
 def _seeded(make, argument, seed):
     try:
+        if isinstance(seed, (bool, np.bool_)):
+            raise TypeError("a truth value is no seed")
         return make(seed)
     except (TypeError, ValueError) as error:
         rule = "be None, an integer from 0 to 2**32 - 1 or a numpy.random.RandomState"
@@ -158,11 +170,14 @@ def check_same_length(argument, length, other, other_length):
         raise ValueError(message(argument, rule, f"{length} entries", remedy))
 
 
-def check_weights(sample_weight, n_obs, X=None, *, argument="sample_weight"):
-    """`sample_weight` as float64 (N,), ones if it is None; errors unless it is N finite numbers of at least 0, some above."""
+def check_weights(sample_weight, n_obs, *, argument="sample_weight", **tables):
+    """`sample_weight` as float64 (N,), ones if it is None; errors unless it is N finite numbers of at least 0, some above.
+
+    `tables`: the table of its rows, by argument, whose index it must have.
+    """
     if sample_weight is None:
         return np.ones(n_obs)
-    check_same_index(argument, sample_weight, "X", X)
+    check_same_rows(**tables, **{argument: sample_weight})
     check_in_memory(argument, sample_weight)
     remedy = "A weight is the number of rows that a row stands for; 0 drops it."
     try:
@@ -172,7 +187,7 @@ def check_weights(sample_weight, n_obs, X=None, *, argument="sample_weight"):
     if weight.ndim != 1:
         # scikit-learn's checks of estimators expect the last words.
         raise ValueError(message(argument, "have one dimension", f"{weight.ndim}", "Sample weights must be 1D array."))
-    check_same_length(argument, len(weight), "X", n_obs)
+    check_same_length(argument, len(weight), next(iter(tables), "X"), n_obs)
     bad = ~(np.isfinite(weight) & (weight >= 0))
     if bad.any():
         row = int(bad.argmax())
@@ -186,22 +201,50 @@ def check_weights(sample_weight, n_obs, X=None, *, argument="sample_weight"):
     return weight
 
 
-def check_positive_weights(sample_weight, n_obs, X=None):
+def check_positive_weights(sample_weight, n_obs, X):
     """`check_weights` without a 0, on whose row results would not depend."""
-    weight = check_weights(sample_weight, n_obs, X)
+    weight = check_weights(sample_weight, n_obs, X=X)
     if (weight == 0).any():
         got = f"0 at row {int((weight == 0).argmax())}"
         raise ValueError(message("sample_weight", "be above zero", got, "Drop rows of weight 0 first."))
     return weight
 
 
+def index_of(X):
+    """The index of a pandas object (N,), as an array; None for anything else."""
+    index = getattr(X, "index", None)
+    return np.asarray(index) if hasattr(index, "equals") else None
+
+
 def row_names(X):
     """The index of a pandas object (N,); None if it only counts rows from 0, or if there is none."""
-    index = getattr(X, "index", None)
-    if not hasattr(index, "equals"):
+    values = index_of(X)
+    if values is None:
         return None
-    values = np.asarray(index)
-    return None if values.dtype.kind in "iu" and np.array_equal(values, np.arange(len(values))) else values
+    check_storable("X", "row names", values)
+    return None if counts_rows(values) else values
+
+
+def counts_rows(names):
+    """Are these names of rows (N,) their numbers from 0?"""
+    return names.dtype.kind in "iu" and np.array_equal(names, np.arange(len(names)))
+
+
+def check_storable(argument, what, names):
+    """Raise a ValueError for text among `names` that no file can hold, before the work whose results would name it."""
+    text = [name for name in names if isinstance(name, str)]
+    for name in text if _is_unstorable("".join(text)) else ():
+        if _is_unstorable(name):
+            remedy = "Remove the NUL or the half character from it."
+            raise ValueError(message(argument, f"have {what} that files can hold", repr(name), remedy))
+
+
+def _is_unstorable(text):
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a character of UTF-16
+        return True
+    return "\0" in text
 
 
 def node_names(argument, names):
@@ -214,16 +257,24 @@ def node_names(argument, names):
     return names
 
 
-def check_same_index(argument, value, other, other_value):
-    """Raise a ValueError if both are pandas objects with different row indexes: by position rows would be mixed up."""
-    index, wanted = (getattr(part, "index", None) for part in (value, other_value))
-    of_pandas = hasattr(index, "equals") and hasattr(wanted, "equals")
-    if not of_pandas or len(index) != len(wanted) or index.equals(wanted):
-        return  # another check compares lengths
-    begins = [", ".join(map(repr, part[:3].tolist())) for part in (index, wanted)]
-    got = f"one that begins with {begins[0]} but that of `{other}` begins with {begins[1]}"
-    remedy = f"Pass {argument}.loc[{other}.index], or {argument}.to_numpy() if rows match by position."
-    raise ValueError(message(argument, f"have the row index of `{other}`", got, remedy))
+def check_same_rows(**tables):
+    """Raise a ValueError if pandas objects, by argument, differ in their row index: by position rows would be mixed up.
+
+    All are held against the first of them; another check compares lengths.
+    """
+    indexed = {argument: table.index for argument, table in tables.items() if index_of(table) is not None}
+    for other, wanted in list(indexed.items())[:1]:
+        for argument, index in indexed.items():
+            if len(index) == len(wanted) and not index.equals(wanted):
+                raise_other_rows(argument, index, f"`{other}`", wanted, f"{other}.index")
+
+
+def raise_other_rows(argument, index, other, wanted, names):
+    """The ValueError for an argument whose row names `index` are not those `wanted`, which `names` is code for."""
+    begins = [", ".join(map(repr, np.asarray(part)[:3].tolist())) for part in (index, wanted)]
+    got = f"one that begins with {begins[0]} but that of {other} begins with {begins[1]}"
+    remedy = f"Pass {argument}.loc[{names}] or, if rows match by position, {argument}.set_axis({names})."
+    raise ValueError(message(argument, f"have the row index of {other}", got, remedy))
 
 
 def place(names, column):
@@ -232,7 +283,7 @@ def place(names, column):
 
 
 def check_in_memory(argument, table):
-    """Raise an error for a polars LazyFrame, a pyarrow table, a sparse matrix, or a masked array, which NumPy would unmask."""
+    """Raise an error for what is no dense table in memory, and for a masked array, which NumPy would unmask."""
     if np.ma.is_masked(table):
         remedy = f"Pass {argument}.filled(np.nan) if NaN is allowed; otherwise impute those entries or drop their rows."
         got = f"a masked array that hides {np.ma.count_masked(table)}"
@@ -241,6 +292,14 @@ def check_in_memory(argument, table):
         raise TypeError(message(argument, "be a table in memory", "a LazyFrame", f"Pass {argument}.collect()."))
     if type(table).__module__.startswith("pyarrow"):
         raise TypeError(message(argument, "be a data frame or an array", "pyarrow's", f"Pass {argument}.to_pandas()."))
+    if hasattr(table, "nodes") and hasattr(table, "adj"):
+        remedy = 'VariationalFairClustering(objective="ncut") takes graphs.'
+        raise TypeError(
+            message(argument, "be a data frame or an array", f"a {type(table).__name__} of networkx", remedy)
+        )
+    if getattr(getattr(table, "dtype", None), "names", None):
+        remedy = f"Pass pandas.DataFrame({argument})."
+        raise TypeError(message(argument, "be a data frame or a plain array", "a record array", remedy))
     if hasattr(table, "toarray"):
         got = f"a sparse {type(table).__name__}"
         raise TypeError(message(argument, "be a dense table", got, f"Pass {argument}.toarray(), if it fits in memory."))
@@ -260,6 +319,7 @@ def column_names(X, *, argument="X"):
     if twice:
         bad = f"columns that share the name {', '.join(map(repr, twice))}"
         raise ValueError(message(argument, "name every column once", bad, "Rename or drop the repeated ones."))
+    check_storable(argument, "column names", names)
     return names
 
 
@@ -267,11 +327,20 @@ def check_columns(X, *, argument="X", only=None):
     """`column_names` of a table whose columns (those at the positions `only`) all hold numbers; booleans are 0 and 1."""
     names = column_names(X, argument=argument)
     table = X if names is not None else _array_of(X, argument)
+    _check_width(table, names or (), argument)
     _check_shape(table, argument)
     for column, values in _doubtful_columns(table, names):
         if only is None or column in only:
             _check_numbers(values, argument, place(names, column))
     return names
+
+
+def _check_width(table, names, argument):
+    """Raise a TypeError for integers of 128 bits."""
+    for name in names:
+        if str(table[name].dtype) in WIDE:
+            got, remedy = f"{table[name].dtype} in column {str(name)!r}", "Cast it to Int64 or Float64."
+            raise TypeError(message(argument, "hold numbers that NumPy has", got, remedy))
 
 
 def _check_shape(table, argument):
@@ -317,12 +386,19 @@ def _check_numbers(values, argument, where):
     if values.dtype.kind in "mM" or (values.dtype.kind == "O" and any(map(is_date, values))):
         remedy = "Turn dates into numbers, such as days since the first one, or drop the column."
         raise TypeError(message(argument, "hold numbers only", f"dates or durations in column {where}", remedy))
+    if values.ndim > 1:  # what polars makes of structs and of lists of one length
+        bad, remedy = f"{values[0].tolist()} at row 0, column {where}", "Unpack it into columns of its own, or drop it."
+        raise TypeError(message(argument, "hold numbers only", bad, remedy))
+    code = next((entry for entry in values.tolist() if isinstance(entry, str) and CODE.fullmatch(entry)), None)
+    if code is not None:
+        remedy = "Digits with leading zeros are names, as of postal codes. Drop the column, or convert it to numbers."
+        raise TypeError(message(argument, "hold numbers only", f"the text {code!r} in column {where}", remedy))
     with suppress(TypeError, ValueError, OverflowError):
         values.astype(np.float64)
         return
     for row, entry in enumerate(values.astype(object)):
         try:
-            np.asarray([entry], dtype=object).astype(np.float64)  # as the array does, which allows missing values
+            np.fromiter([entry], object, 1).astype(np.float64)  # as the array does, which allows missing values
         except (TypeError, ValueError, OverflowError) as error:
             bad = f"{entry!r} at row {row}, column {where} ({error})"
             raise TypeError(message(argument, "hold numbers only", bad, NOT_NUMERIC)) from None
@@ -341,7 +417,9 @@ def check_finite(array, names=None, *, argument="X", allow_nan=False):
         first = row_blocks(len(array))[np.flatnonzero(n_bad)[0]]
         row, column = np.argwhere(is_bad(array[first]))[0] + (first.start, 0)
         where = f"row {row}, column {place(names, column)}"
-        got = f"{array[row, column]} at {where} ({sum(n_bad)} such entries in all)"
+        columns = np.flatnonzero(np.any([is_bad(array[rows]).any(0) for rows in row_blocks(len(array))], 0))
+        among = f", in columns {listed(place(names, j) for j in columns)}" if len(columns) > 1 else ""
+        got = f"{array[row, column]} at {where} ({sum(n_bad)} such entries in all{among})"
         raise ValueError(message(argument, "be finite", got, "Impute or drop NaN and infinity first."))
 
 

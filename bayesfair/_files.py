@@ -14,16 +14,25 @@ ROOT_OF_STORE = "zarr.json"  # a file of the folder that every commit replaces
 _NAME_SHOWN = 32  # letters of a file's name in its temporary file's name, whose length is limited
 
 
+def at_home(path):
+    """`path` as a pathlib.Path, with a leading ~ as the user's own folder."""
+    return Path(os.path.expanduser(path))
+
+
 def is_store(path):
     """Is there a stored run at `path`?"""
     return os.path.isfile(os.path.join(path, ROOT_OF_STORE))
 
 
 def check_destination(path, argument="path"):
-    """`path` as a pathlib.Path; a ValueError or OSError unless a file can be written there, as far as can be told before."""
+    """`path` as a pathlib.Path, behind symbolic links; a ValueError or OSError unless a file can be written there.
+
+    As far as can be told before.
+    """
     if not os.fspath(path):
         raise ValueError(message(argument, "name a file", "''", "Pass a name such as 'run.nc'."))
-    path = Path(path)
+    path = at_home(path)
+    path = Path(os.path.realpath(path)) if os.path.islink(path) else path
     if not os.path.isdir(path.parent):
         raise FileNotFoundError(f"There is no folder {os.fspath(path.parent)!r}. Make it first, or choose another.")
     try:

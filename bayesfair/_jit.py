@@ -1,8 +1,27 @@
 """`jax.jit` for every program of the package: products of matrices in full single precision on any device."""
 
+from contextlib import ExitStack, contextmanager
 from functools import partial, wraps
 
 import jax
+
+_GUARDS = [f"jax_transfer_guard_{between}" for between in ("host_to_device", "device_to_device", "device_to_host")]
+
+
+@contextmanager
+def usual_settings():
+    """JAX's own promotion of types and ranks, and transfers, where its user has forbidden them: our programs rely on them.
+
+    What is not forbidden is left as it is, since programs are compiled again under other settings.
+    """
+    with ExitStack() as stack:
+        if jax.config.jax_numpy_dtype_promotion != "standard":
+            stack.enter_context(jax.numpy_dtype_promotion("standard"))
+        if jax.config.jax_numpy_rank_promotion != "allow":
+            stack.enter_context(jax.numpy_rank_promotion("allow"))
+        if any(getattr(jax.config, name) not in (None, "allow") for name in _GUARDS):
+            stack.enter_context(jax.transfer_guard("allow"))
+        yield
 
 
 def jit(function=None, **options):
@@ -15,7 +34,7 @@ def jit(function=None, **options):
 
     @wraps(function)
     def exactly(*arguments, **keywords):
-        with jax.default_matmul_precision("highest"):
+        with usual_settings(), jax.default_matmul_precision("highest"):
             return function(*arguments, **keywords)
 
     return jax.jit(exactly, **options)

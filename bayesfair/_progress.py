@@ -1,5 +1,6 @@
 """The one progress bar."""
 
+import sys
 from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 
@@ -8,7 +9,7 @@ BAR = "{{l_bar}}{{bar}}| {{elapsed}} so far, {} {{remaining}} left"
 
 def progress(total, description, show, *, at_most=False):
     """A context whose `update(n)` advances a bar by `n`. `total`: None if unknown; `at_most`: the work may end earlier."""
-    if not show:
+    if not show or sys.stderr is None:  # services and programs without a console have no place for a bar
         return nullcontext(SimpleNamespace(update=lambda n: None, n=0, total=0))
     from tqdm import tqdm
 

@@ -142,7 +142,7 @@ def warn_of_scales(X, names=None):
     least, most = varies[spread[varies].argmin()], varies[spread[varies].argmax()]
     if spread[most] > UNEQUAL * spread[least]:
         pair = " and ".join(f"{spread[at]:.3g} in column {place(names, at)}" for at in (least, most))
-        remedy = "standardise columns of different units, with sklearn.preprocessing.StandardScaler (--standardize)"
+        remedy = "standardise columns of different units, with sklearn.preprocessing.StandardScaler"
         tell(f"`X` has standard deviations from {pair}: distances hardly see the first. Remedy: {remedy}.")
 
 

@@ -33,7 +33,6 @@ COMPILED_QUICKLY = {  # folders and files of many programs that run for millisec
     "test_pair_draws.py",
     "test_parts_and_merges.py",
     "test_progress.py",
-    "test_rectangular_loop.py",
     "test_replicas.py",
     "test_sample_weight.py",
     "test_tilted_kmeans.py",

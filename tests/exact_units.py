@@ -7,7 +7,6 @@ import numpy as np
 from exact_fairlets import divergence, loss_code, of_pairs
 
 from bayesfair.sampler import balance as sets
-from bayesfair.sampler.losses import OWN_DIVERGENCE
 from bayesfair.sampler.units import Units, new_state
 
 LAMBDA, STRENGTH = 0.6, 1.3
@@ -16,6 +15,8 @@ COLUMNS = {
     "4:2": ([0, 0, 0, 0, 1, 1],),
     "2:2:2": ([0, 0, 1, 1, 2, 2],),
     "two attributes": ([0, 0, 0, 1, 1, 1], [0, 0, 1, 0, 1, 1]),
+    "2:2": ([0, 0, 1, 1],),
+    "1:1:2": ([0, 1, 2, 2],),
 }
 FORMS = "exact", "least", "sizes", "none", "alone"  # alone: each attribute, but not their combinations
 
@@ -30,7 +31,7 @@ class TinyUnits:
         self.n_obs = len(together)
         rng = np.random.default_rng(3)
         self.X = rng.uniform(0.05, 0.95, (self.n_obs, 2)) * {"kl": 4, "itakura-saito": 3, "binary": 1}.get(loss, 3)
-        self.weight = np.array([2.0, 1, 3, 1, 1, 4]) if weighted else np.ones(self.n_obs)
+        self.weight = np.array([2.0, 1, 3, 1, 1, 4])[: self.n_obs] if weighted else np.ones(self.n_obs)
         self.loss_code = loss_code(loss)
         if form == "none":
             together = np.zeros(self.n_obs, int)
@@ -110,7 +111,3 @@ class TinyUnits:
     def state(self, z):
         words = np.arange(1, 5, dtype=np.uint64)
         return new_state(words, z, self.units, self.loss_code, self.balance, self.n_clusters, STRENGTH, LAMBDA)
-
-
-def has_own_function(loss_code):
-    return loss_code.kind >= OWN_DIVERGENCE

@@ -35,7 +35,6 @@ PROGRAMS = {  # in one process that runs all fast tests; a file that is not name
     "estimators/test_pipelines.py": 8,
     "estimators/test_store.py": 6,
     "estimators/test_weights_and_categories.py": 11,
-    "fairlets/test_rectangular_loop.py": 22,
     "fairness/test_balanced.py": 13,
     "gibbs/test_border.py": 11,
     "gibbs/test_check.py": 82,

@@ -1,109 +1,63 @@
-"""Compiled kernels as plain Python with chance scripted: every branch is taken once, with its probability.
+"""Scripted chance: every branch of a compiled kernel is taken once, so that the kernel itself tells its transition matrix.
 
-So the transition matrix comes from the kernel itself, and there is no second copy of its law.
+Kernels draw by `integer`, `bernoulli` and `category` of `bayesfair._chance` alone. `plain(module)` are a module's kernels as
+plain Python, whose generator `s` is a `Script`; it follows a list of choices and notes what else could have been chosen.
 """
 
-import sys
-from contextlib import contextmanager
+from types import FunctionType
 
 import numpy as np
-from numba.core.registry import CPUDispatcher
-
-from bayesfair.sampler import chance
-
-CHOICES = "integer", "bernoulli", "category"
-CONTINUOUS = "uniform", "normal", "log_gamma", "gamma", "beta"
 
 
 class Script:
-    """A run's choices: those listed, then the first possible of each; `open` are the alternatives to those."""
+    """A generator that makes given choices, then the first possible ones. `p`: their probability; `others`: what is left."""
 
-    def __init__(self, choices, given=()):
-        self.choices, self.at, self.probability, self.open = list(choices), 0, 1.0, []
-        self.given = list(given)
+    def __init__(self, choices):
+        self.choices, self.at, self.p, self.others = list(choices), 0, 1.0, []
 
     def take(self, probabilities):
-        possible = [i for i, p in enumerate(probabilities) if p > 0]
+        possible = [k for k, p in enumerate(probabilities) if p > 0]
         if self.at == len(self.choices):
-            self.open.append((self.at, possible[1:]))
+            self.others += [[*self.choices, k] for k in possible[1:]]
             self.choices.append(possible[0])
         chosen = self.choices[self.at]
         self.at += 1
-        self.probability *= probabilities[chosen]
+        self.p *= probabilities[chosen]
         return chosen
 
-    def integer(self, s, n):
-        return self.take([1 / n] * int(n))
 
-    def bernoulli(self, s, p):
-        return bool(self.take([1 - p, p]))
-
-    def category(self, s, weight, n):
-        weight = np.array(weight[:n], float)
-        return self.take((weight / weight.sum()).tolist())
-
-    def continuous(self, *_):
-        return self.given.pop(0)
+SCRIPTED = {
+    "integer": lambda s, n: s.take([1 / n] * n),
+    "bernoulli": lambda s, p: bool(s.take([1 - p, p])),
+    "category": lambda s, weight, n: s.take(np.asarray(weight[:n], float) / np.sum(weight[:n])),
+}
 
 
-def every_run(run, given=()):
-    """(probability, result) of every branch of run(script)."""
-    todo = [[]]
-    while todo:
-        script = Script(todo.pop(), given)
+def plain(module, chance=SCRIPTED, /, **planted):
+    """The module's names, with its kernels as plain Python on this chance; `planted` ones take their places."""
+    names = dict(vars(module))
+    for name, value in vars(module).items():
+        if hasattr(value, "py_func"):
+            names[name] = FunctionType(value.py_func.__code__, names, name)
+    names.update(chance | planted)
+    return names
+
+
+def every_run(run):
+    """(probability, what `run(script)` returns) of every branch of a run."""
+    waiting = [[]]
+    while waiting:
+        script = Script(waiting.pop())
         result = run(script)
-        yield script.probability, result
-        for at, others in script.open:
-            todo += [[*script.choices[:at], i] for i in others]
+        yield script.p, result
+        waiting += script.others
 
 
-@contextmanager
-def as_python():
-    """Kernels of bayesfair.sampler as plain Python, whose chance is that of `follow`; all is as before afterwards."""
-    modules = [module for name, module in list(sys.modules.items()) if name.startswith("bayesfair.sampler")]
-    before = [(module, dict(vars(module))) for module in modules]
-    drawn = {vars(chance)[name]: name for name in CHOICES + CONTINUOUS}
-    current = [None]
-
-    def scripted(name):
-        method = name if name in CHOICES else "continuous"
-        return lambda *args: getattr(current[0], method)(*args)
-
-    replacement = {name: scripted(name) for name in drawn.values()}
-    for module, names in before:
-        for name, value in names.items():
-            if isinstance(value, CPUDispatcher):
-                setattr(module, name, replacement[drawn[value]] if value in drawn else value.py_func)
-
-    def follow(script):
-        current[0] = script
-        return script
-
-    try:
-        yield follow
-    finally:
-        for module, names in before:
-            for name, value in names.items():
-                setattr(module, name, value)
-
-
-def transition_matrix(states, step, given=()):
-    """P (states, states) of a kernel: step(state) makes the state anew, runs the kernel and returns the state it ends in."""
-    index = {state: at for at, state in enumerate(states)}
+def transition_matrix(step, states):
+    """P (states, states) of `step(script, state)`, which returns the bytes of the next state."""
+    index = {state.tobytes(): at for at, state in enumerate(states)}
     P = np.zeros((len(states),) * 2)
-    with as_python() as follow:
-        for at, state in enumerate(states):
-
-            def run(script, state=state):
-                follow(script)
-                return step(state)
-
-            for probability, end in every_run(run, given):
-                P[at, index[end]] += probability
+    for at, state in enumerate(states):
+        for p, following in every_run(lambda script, state=state: step(script, state.copy())):
+            P[at, index[following]] += p
     return P
-
-
-def invariance_error(pi, P):
-    """How far pi P is from pi, after checking that P is a transition matrix."""
-    np.testing.assert_allclose(P.sum(1), 1, atol=1e-9)
-    return np.abs(pi @ P - pi).max()

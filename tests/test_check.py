@@ -11,10 +11,11 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse
+from draws import tree_of_draws
 
 import bayesfair
-from bayesfair import fairness
-from bayesfair._check import check_features, check_weights, message
+from bayesfair import _check, fairness
+from bayesfair._check import check_features, check_weights, generator_of, message, random_state_of
 from bayesfair._settings import Count, Length, NotNegative, Positive, Share, check_settings
 from bayesfair.fairlets import decompose
 
@@ -244,3 +245,30 @@ def test_settings_that_are_not_declared_are_refused_in_one_way():
     for name, value, error, told in REFUSED:
         with pytest.raises(error, match=re.escape(told)):
             declaring(name, value)
+
+
+def test_all_columns_with_missing_values_are_named_at_once():
+    table = pd.DataFrame({"a": [1.0, np.nan], "b": [0.0, 1.0], "c": [np.nan, np.nan]})
+    told = "nan at row 0, column 'c' (3 such entries in all, in columns 'a', 'c')"
+    with pytest.raises(ValueError, match=re.escape(told)):
+        check_features(table)
+
+
+def test_digits_with_leading_zeros_are_no_numbers():
+    for table in (pd.DataFrame({"zip": ["10115", "00001"]}), pl.DataFrame({"zip": ["10115", "00001"]})):
+        with pytest.raises(TypeError, match="got the text '00001' in column 'zip'"):
+            check_features(table)
+    np.testing.assert_array_equal(check_features(pd.DataFrame({"a": ["0", "0.5", "10"]})), [[0], [0.5], [10]])
+
+
+@pytest.mark.parametrize("seed", [True, np.False_])
+def test_truth_values_are_no_seeds(seed):
+    for seeded in (random_state_of, generator_of):
+        with pytest.raises(ValueError, match="`random_state` must be None, an integer"):
+            seeded(seed)
+
+
+def test_python_without_docstrings_is_told_before_arviz_fails(monkeypatch):
+    monkeypatch.setattr(_check, "__doc__", None)  # as under python -OO
+    with pytest.raises(ValueError, match="ArviZ needs docstrings, which `python -OO` removes"):
+        bayesfair.posterior.summary(tree_of_draws())

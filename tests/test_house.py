@@ -16,7 +16,7 @@ ORDER = "datasets", "fairness", "distributed", "fairlets", "balanced", "gibbs", 
 ORDER += "posterior", "estimators", "plots", "reports", "cli"
 SIBLINGS = {frozenset({"datasets", "fairness"})}
 HEAVY = "jax", "jinja2", "numpyro", "arviz", "xarray", "zarr", "ot", "pandas", "sklearn", "matplotlib", "scipy"
-HEAVY += ("networkx",)
+HEAVY += "networkx", "numba"
 FILES = sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py"))
 DOTTED = re.compile(r"bayesfair(\.\w+)*\.\w*")
 

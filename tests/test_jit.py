@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bayesfair
-from bayesfair._jit import jit
+from bayesfair._jit import jit, usual_settings
 
 ROOT = Path(bayesfair.__file__).parent
 X = np.ones((4, 3), np.float32)
@@ -33,6 +33,27 @@ def test_every_product_is_precise(setting):
     many, precise = products(jit(products_and_their_gradient), setting)
     assert many == precise > 2
     assert products(jax.jit(products_and_their_gradient), setting) == (many, 0)
+
+
+FORBIDDEN = {
+    "types": jax.numpy_dtype_promotion("strict"),
+    "ranks": jax.numpy_rank_promotion("raise"),
+    "transfers": jax.transfer_guard("disallow"),
+}
+
+
+@pytest.mark.parametrize("what", FORBIDDEN)
+def test_what_users_forbid_of_their_own_programs_is_allowed_in_ours(what):
+    ours = jit(lambda x, counts: x + counts[0] * counts.sum())  # float32 and int32; a row and a table
+    theirs = jax.jit(lambda x, counts: x + counts[0] * counts.sum())
+    counts = np.ones((2, 3), np.int32)
+    with FORBIDDEN[what]:
+        with pytest.raises((TypeError, ValueError, jax.errors.JaxRuntimeError)):
+            theirs(X, counts)
+        with usual_settings():
+            np.testing.assert_array_equal(ours(X, counts), np.full((4, 3), 7.0))
+        with pytest.raises((TypeError, ValueError, jax.errors.JaxRuntimeError)):
+            theirs(X, counts)
 
 
 def test_options_and_names_reach_jax():

@@ -15,6 +15,12 @@ def test_a_bar_says_what_it_is_of(capsys):
     assert "about 00:00 left" in told
 
 
+def test_programs_without_standard_error_have_no_bar(monkeypatch):
+    monkeypatch.setattr("sys.stderr", None)  # as in services and under pythonw
+    with _progress.progress(5, "draws", True) as bar, _progress.one_step("starts", True):
+        bar.update(5)
+
+
 @pytest.mark.parametrize("n_init", [1, 2])
 def test_a_search_that_is_over_says_so(n_init, capsys):
     """A single start has no generations, and none are waited for."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from bayesfair._arrays import MANY, cell_masses, cluster_sums, row_blocks
 from bayesfair.balanced.centroids import Paid
+from bayesfair.balanced.inner_products import InnerProducts, are_worth_it
 from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.balanced.transport import cheapest_to_move
 from bayesfair.fairness.balanced import is_exact
@@ -51,6 +52,7 @@ class Clusters:
         self.counts = cell_masses(labels, code, (n_clusters, self.n_groups))
         # A swap of different weights changes the clusters' masses too, which has no bound.
         self.reach = loss.reach(X) * weight[0] if weight.min() == weight.max() else np.inf
+        self.products = InnerProducts(X) if are_worth_it(problem) else None
         self.near = None
         self.refresh()
 
@@ -61,6 +63,8 @@ class Clusters:
     def refresh(self):
         """Update the centres, which rows pay for until the next update."""
         self.centers = self.loss.centers(self.X, self.labels, self.n_clusters, self.weight)
+        if self.products is not None:
+            self.products.start_from(self.sums)
 
     @property
     def paid(self):
@@ -181,9 +185,14 @@ class Clusters:
             cost = self.paid[back]
             return -(more + np.where(two, cost[each, k] - cost[each, to], 0.0))
         go, come = np.where(here, self.weight[out], 0.0), np.where(two, self.weight[back], 0.0)
+        many, size = go.sum(1) - come, self.masses
+        if self.products is not None:
+            rows, weight = np.column_stack([out, back]), np.column_stack([go, -come])
+            left, joined = self.products.after(k, to, rows, weight)
+            squares = self.products.squares
+            before = squares[k] / size[k] + squares[to] / size[to]
+            return left / np.maximum(size[k] - many, 1e-300) + joined / (size[to] + many) - before
         moved = (go[..., None] * self.X[out]).sum(1) - come[:, None] * self.X[back]
-        many = go.sum(1) - come
-        size = self.masses
         after = self.held(size[k] - many, self.sums[k] - moved) + self.held(size[to] + many, self.sums[to] + moved)
         return after - self.held(size[k], self.sums[k]) - self.held(size[to], self.sums[to])
 
@@ -203,6 +212,8 @@ class Clusters:
             for group in self.code[people]:
                 self.counts[start, group] -= 1
                 self.counts[end, group] += 1
+            if self.products is not None:
+                self.products.move(people, self.weight[people], start, end)
             mass, moved = self.weight[people].sum(), self.weight[people] @ self.X[people]
             self.masses[start] -= mass
             self.masses[end] += mass

@@ -10,7 +10,7 @@ from bayesfair._arrays import MANY, cell_masses
 from bayesfair._check import Interrupted, tell
 from bayesfair._progress import progress
 from bayesfair.balanced.annealing import Cooled, Multipliers
-from bayesfair.balanced.centroids import Centroids, Paid
+from bayesfair.balanced.centroids import Centroids, Means, Paid
 from bayesfair.balanced.cheaper_counts import cheaper_counts
 from bayesfair.balanced.descent import descend
 from bayesfair.balanced.problem import BalancedProblem
@@ -135,7 +135,7 @@ def cheapest_labels(problem: BalancedProblem, n_starts, seed, *, max_iter, progr
     rungs = rungs_of(problem) if len(problem.X) <= ROWS_WITH_RUNGS else []
     n_cooled, n_random = (n_starts, RANDOM * n_starts) if few else (min(FINALISTS, n_starts), 0)
     ends = []  # of the bounds that are tried, or of the tighter ones before, which will do too
-    with progress((1 + len(rungs)) * (generations + n_cooled + n_random), "cooling", progress_bar) as bar:
+    with progress((1 + len(rungs)) * (1 + generations + n_cooled + n_random), "cooling", progress_bar) as bar:
         try:
             for constraint in (*rungs, problem.constraint):
                 rng, rung = np.random.default_rng(seed), problem._replace(constraint=constraint)
@@ -144,7 +144,8 @@ def cheapest_labels(problem: BalancedProblem, n_starts, seed, *, max_iter, progr
                 starts += [random_start(rung, rng) for _ in range(n_random)]
                 ends = [Cheapest(*descend(rung, cheapest(ends).labels, max_iter))] if ends else []
                 for start in starts:
-                    ends.append(settled_descent(rung, start, max_iter))
+                    ends.append(settle(rung, start, max_iter))  # what Ctrl-C keeps during the descent
+                    ends[-1] = descended(rung, ends[-1], max_iter)
                     bar.update(1)
                 best = best_bounds(rung, cheapest(ends), max_iter)
                 ends.append(best)
@@ -174,7 +175,11 @@ def rungs_of(problem: BalancedProblem):
 
 def settled_descent(problem: BalancedProblem, start: Cooled, max_iter) -> Cheapest:
     """The local optimum reached from a start."""
-    settled = settle(problem, start, max_iter)
+    return descended(problem, settle(problem, start, max_iter), max_iter)
+
+
+def descended(problem: BalancedProblem, settled: Cheapest, max_iter) -> Cheapest:
+    """The local optimum reached from a start that has settled."""
     labels, trace, optimal = descend(problem, settled.labels, max_iter - len(settled.trace))
     return Cheapest(labels, np.concatenate([settled.trace, trace[1:]]), optimal)
 
@@ -231,8 +236,10 @@ def in_own_units(problem: BalancedProblem):
     """(the problem in the search's units, the unit of losses there)."""
     X, loss = problem.X, problem.loss
     of_rows, of_losses = loss.scale(X)
-    X = X if np.all(of_rows == 1) else X / np.asarray(of_rows, X.dtype)
-    return problem._replace(X=centered(X, loss)), float(of_losses)
+    X = centered(X if np.all(of_rows == 1) else X / np.asarray(of_rows, X.dtype), loss)
+    if isinstance(loss, Means) and X.shape[1] > len(X):  # distances stay the same in coordinates of the rows' span
+        X = np.linalg.qr(X.T, mode="r").T
+    return problem._replace(X=np.ascontiguousarray(X)), float(of_losses)
 
 
 def settle(problem: BalancedProblem, start: Cooled, rounds) -> Cheapest:

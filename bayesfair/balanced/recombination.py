@@ -19,8 +19,9 @@ ALL_ROWS = 4  # the temperature at which they do, relative to the coldest one
 
 
 def search(problem: BalancedProblem, n_starts, generations, rng, *, finalists=None, done=lambda _: None) -> Cooled:
-    """The cheapest distinct cooled starts, best first, after `generations` of as many children; `done(1)` is called after each.
+    """The cheapest distinct cooled starts, best first, after `generations` of as many children.
 
+    `done(1)` is called after the first starts and after each generation.
     `finalists`: how many to return, by default `n_starts`.
     """
     some = sample(problem.code, SAMPLE, rng)
@@ -44,6 +45,7 @@ def bred(problem: BalancedProblem, annealer: Annealer, n_starts, generations, do
     if generations > EXACTLY and not is_exact(problem.constraint):
         annealer = asked._replace(multipliers=Multipliers.of(exactly(problem.constraint, annealer.rows.sizes)))
     alive = sorted_by_loss(annealer.from_one_cluster(n_starts, problem.n_clusters))
+    done(1)
     for generation in range(generations):
         if generation == EXACTLY and annealer is not asked:
             alive = alive._replace(mu=asked.multipliers.nearest(annealer.multipliers.alpha(alive.mu)))

@@ -1,5 +1,6 @@
 """Repair given labels: to balance with as few moves as the counts allow, and on to the cheapest labels nearby."""
 
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -10,35 +11,93 @@ from bayesfair.balanced.descent import descend
 from bayesfair.balanced.labels import in_own_units
 from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.balanced.transport import assign
-from bayesfair.fairness.balanced import BalanceConstraint, nearest_counts
+from bayesfair.fairness.balanced import BalanceConstraint, WithinOnePerson, nearest_counts
+from bayesfair.fairness.counts_of_sizes import counts_of_sizes, nearest_sizes
 
+SEARCHED = 24  # counts up to which the sizes of clusters are searched too
+SEARCHED_FOR_BALANCE = 100  # the same of a Balance, beyond which nothing is found
+RELAXED = 1_000  # counts up to which the sizes of the relaxed program are tried
+DESCENDED = 320  # counts up to which a descent looks for cheaper labels: it tries every group between all clusters
 DETER = 4  # cost of a move over the largest difference of costs: one more stop on a path saves at most three of these
 
 
 class Repair(NamedTuple):
-    """Balanced labels (N,): with as few moves as the nearest counts need; and the end of a descent from there."""
+    """Balanced labels (N,): with as few moves as the nearest counts need; and the end of a descent from there, or None.
+
+    room: of the `Moves`. There is no descent where it is above 1, or with many groups.
+    """
 
     fewest: np.ndarray
-    cheapest: np.ndarray
+    cheapest: np.ndarray | None
+    room: float = 1
 
 
-def moves_needed(constraint: BalanceConstraint, counts):
-    """(balanced counts nearest to those given (K, J), the least number of rows that have to move, up to 1%)."""
-    balanced = nearest_counts(constraint, counts.sum(0), counts, widest=counts.sum())
-    return balanced, int(np.maximum(counts - balanced, 0).sum())
+class Moves(NamedTuple):
+    """Balanced counts (clusters, groups) and the number of rows that have to move.
+
+    room: every count is less than so many rows from its share; above 1 where attributes leave their combinations none such.
+    """
+
+    counts: np.ndarray
+    number: int
+    room: float = 1
 
 
-def repair(problem: BalancedProblem, labels) -> Repair:
-    """What makes `labels` (N,), codes of all clusters of the problem, balanced; an error if nobody can be labelled so."""
+def moves_needed(constraint: BalanceConstraint, counts) -> Moves | None:
+    """The moves from counts (K, J) to balanced ones, few or, in small tables, the fewest up to 1%; None if none are found.
+
+    A larger table is solved at two sets of sizes of its clusters: those it has, and those of the relaxed program.
+    """
+    sizes, exact = counts.sum(0), isinstance(constraint, WithinOnePerson)
+    if constraint.satisfied(counts).all():
+        return Moves(counts, 0)
+    if counts.size <= (SEARCHED if exact else SEARCHED_FOR_BALANCE):
+        with suppress(ValueError):
+            balanced = nearest_counts(constraint, sizes, counts, widest=counts.sum())
+            return Moves(balanced, _moved(counts, balanced))
+    if not exact:
+        return None
+    together, member = _parted(constraint.incidence, len(sizes))
+    tried = [counts.sum(1)]
+    tried += [nearest_sizes(counts, sizes, member, together=together)] if counts.size <= RELAXED else []
+    found = [counts_of_sizes(counts, sizes, held, member, together=together) for held in tried]
+    moves = [Moves(one.counts, _moved(counts, one.counts), one.room) for one in found if one is not None]
+    return min(moves, key=lambda one: (one.room, one.number), default=None)
+
+
+def _parted(incidence, n_groups):
+    """(are the crossed groups balanced themselves?, which of them each group of the attributes holds)."""
+    if incidence is None:
+        return True, None
+    together = len(incidence) >= n_groups and np.array_equal(incidence[:n_groups], np.eye(n_groups))
+    return together, incidence[n_groups:] if together else incidence
+
+
+def _moved(counts, balanced):
+    return int(np.maximum(counts - balanced, 0).sum())
+
+
+def repair(problem: BalancedProblem, labels) -> Repair | None:
+    """What makes `labels` (N,), codes of all clusters of the problem, balanced; None if no balanced counts are found."""
     problem, _ = in_own_units(problem)
-    fewest = _fewest(problem, labels)
+    moves = moves_needed(problem.constraint, cell_masses(labels, problem.code, shape_of(problem)))
+    if moves is None:
+        return None
+    fewest = _placed(problem, labels, moves.counts)
+    if moves.room > 1 or moves.counts.size > DESCENDED:
+        return Repair(fewest, None, moves.room)
     cheapest = descend(problem, fewest)[0]
-    return Repair(cheapest if (cheapest != labels).sum() <= (fewest != labels).sum() else fewest, cheapest)
+    return Repair(cheapest if (cheapest != labels).sum() <= moves.number else fewest, cheapest)
 
 
-def _fewest(problem, labels):
-    X, code, weight, constraint, loss, n_clusters = problem
-    counts, _ = moves_needed(constraint, cell_masses(labels, code, (n_clusters, code.max() + 1)))
+def shape_of(problem):
+    """(clusters, groups) of the problem's counts."""
+    return problem.n_clusters, int(problem.code.max()) + 1
+
+
+def _placed(problem, labels, counts):
+    """Labels of these counts, at the least cost of the rows that move."""
+    X, code, weight, _, loss, n_clusters = problem
     centers, moved = loss.centers(X, labels, n_clusters, weight), labels.copy()
     for group in range(counts.shape[1]):
         rows = np.flatnonzero(code == group)

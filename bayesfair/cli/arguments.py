@@ -57,7 +57,18 @@ def parse(argv):
         if argv[:1] == [name]:
             add_options(command)
             command.set_defaults(run=getattr(commands, name), typed=shlex.join(["bayesfair", *argv]))
-    return parser.parse_args(argv)
+    return parser.parse_args(_with_signs(argv))
+
+
+def _with_signs(argv):
+    """The words, values such as -9,-8 tied to the option before them: argparse takes those for options."""
+    words = []
+    for word in argv:
+        if words and words[-1].startswith("--") and "=" not in words[-1] and re.match(r"-[\d.,]", word):
+            words[-1] += f"={word}"
+        else:
+            words.append(word)
+    return words
 
 
 def _demo(parser):
@@ -147,9 +158,10 @@ def _memberships(parser):
     _share(parser, "run_file")
     _add_table_out(parser, "PEOPLE.csv")
     group = parser.add_argument_group("beside the columns of the table of the fit")
-    _add(group, "--table", _path, metavar="TABLE.csv", help="the table; its rows are found by their names or places")
+    _add(group, "--table", _path, metavar="TABLE.csv", help="the table; rows are found by name, or by content")
     _share(group, "--index")
-    _share(parser.add_argument_group("reading that table, and writing CSV"), *FORMAT)
+    own = [name for name in READING if name != "--missing"]
+    _share(parser.add_argument_group("reading that table, and writing CSV"), *own)
 
 
 def _assign(parser):
@@ -382,7 +394,11 @@ SHARED = {  # {name: (kind, metavar, help, default)}
     "--decimal": (Literal[".", ","], "CHAR", "of numbers", "."),
     "--encoding": (_encoding, None, "of the file, such as cp1252", "utf-8"),
     "--thousands": (Literal[*THOUSANDS], "CHAR", "between groups of digits: --thousands , reads 25,836 as 25836", None),
-    "--na": (_names, "TEXT[,TEXT]", "cells that mean missing, beside empty ones and, in features, NA and the like", []),
+    "--na": (
+        *(_names, "TEXT[,TEXT]"),
+        "cells that mean missing, as text or as numbers, beside empty ones and, in features, NA and the like",
+        [],
+    ),
     "--missing": (Literal[*MISSING], "NAME", "rows without a value (default: error; big-learn keeps them)", None),
     "--missing-group": (_filled, "NAME", "put rows without a sensitive value into a group of this name", None),
 }

@@ -2,27 +2,33 @@
 
 import re
 from collections.abc import Sequence
+from functools import reduce
 from itertools import combinations
+from operator import or_
 from shlex import quote
 from typing import NamedTuple
 
 import numpy as np
 
 import bayesfair as bf
-from bayesfair._check import listed, message
+from bayesfair._check import listed, message, tell
 from bayesfair._columns import with_note
-from bayesfair.cli.tables import UNNAMED, separator_hint, typed
+from bayesfair.cli.tables import ROW_NAMES, UNNAMED, separator_hint, typed
 
 # How programs write a missing number: pandas' list. In sensitive columns these are categories.
 MISSING_NUMBERS = {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"} | {
     *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
 }
+MARKERS = MISSING_NUMBERS - {""} | {"?", "-", ".", "(null)", "missing", "Missing"}  # told where they are categories
 MISSING = ("error", "drop")  # choices for rows without a value
 UNNAMED_ROWS = "row names, as it has no name itself"
 COUNTED_ROWS = "row numbers; name it in --features to take it"
+ROWS_OF_PANDAS = "row names in the file; name it in --features to take it"
 TOGETHER = (("--sensitive", "--features"), ("--features", "--categorical"))  # may name the same columns
 TRUTH = {"True": "1", "TRUE": "1", "true": "1", "False": "0", "FALSE": "0", "false": "0"}
 INTEGER = r"[+-]?(?:0|[1-9][0-9]{0,14})(?:\.0+)?"  # integers that floats hold exactly; not 007, which is a code
+LARGEST_INTEGER = 2.0**53  # up to it floats hold every integer
+LEADING_ZERO = r"[+-]?0[0-9].*"  # of codes such as 007, which no number in --na means
 THOUSANDS = (",", ".", " ", "'", "_")
 
 
@@ -35,12 +41,19 @@ class ChosenColumns(NamedTuple):
     dropped: dict  # {name: number of rows that lack it}
     weights: object = None
     clusters: object = None
+    names: str | None = None  # the column of row names
+    n_dropped: int = 0  # rows, each counted once
+
+    @property
+    def dropped_in_words(self):
+        """How many rows are left out, and what they lack; "" for none."""
+        without = listed(f"{count:,} without {typed(name)}" for name, count in self.dropped.items())
+        return f"{self.n_dropped:,} in all: {without}" if len(self.dropped) > 1 else without
 
     def __str__(self):
         kinds = [f"{typed(name)} ({_kind(self.features[name])})" for name in self.features]
         groups = bf.fairness.encode_groups(self.sensitive)
         sizes = [f"{name} ({size})" for name, size in zip(groups.names, groups.sizes)]
-        without = listed(f"{count} without {typed(name)}" for name, count in self.dropped.items())
         lines = [
             f"features   {listed(kinds)}",
             f"sensitive  {' x '.join(self.sensitive)}: {listed(sizes)}",
@@ -48,7 +61,7 @@ class ChosenColumns(NamedTuple):
         ]
         if self.weights is not None:
             lines.insert(2, f"weights    {typed(self.weights.name)} (sum {self.weights.sum():,.6g})")
-        return "\n".join(lines + [f"dropped    rows: {without}"] * bool(without))
+        return "\n".join(lines + [f"dropped    rows: {self.dropped_in_words}"] * bool(self.dropped))
 
 
 class Wanted(NamedTuple):
@@ -60,7 +73,7 @@ class Wanted(NamedTuple):
     weights: str | None = None
     index: str | None = None
     clusters: str | None = None
-    na: Sequence[str] = ()  # texts that mean missing, beside empty cells and, for numbers, MISSING_NUMBERS
+    na: Sequence[str] = ()  # what means missing, beside empty cells and, for numbers, MISSING_NUMBERS
     decimal: str = "."
     thousands: str | None = None
     missing: str = "error"  # or "drop", or "keep", which no option sets and which leaves numbers missing
@@ -78,8 +91,8 @@ class Wanted(NamedTuple):
 
     @property
     def style(self):
-        """(texts that mean missing, the decimal point, the mark of thousands)."""
-        return MISSING_NUMBERS | set(self.na), self.decimal, self.thousands
+        """(what means missing, the decimal point, the mark of thousands)."""
+        return tuple(self.na), self.decimal, self.thousands
 
     @property
     def named(self):
@@ -104,6 +117,9 @@ def choose_columns(table, wanted: Wanted) -> ChosenColumns:
     taken = {*sensitive, *categories, weights, wanted.clusters, *(features or [])}
     names, reason = column_of_names(table, wanted.index, taken)
     _check_unique(table, names)
+    reasons |= {
+        name: ROWS_OF_PANDAS for name in table.attrs.get(ROW_NAMES, ()) if name in reasons and name not in taken
+    }
     reasons |= {} if names is None else {names: reason}
     chosen = possible if features is not None else [name for name in possible if reasons[name] is None]
     left_out = {name: reasons[name] for name in others if name not in (*chosen, *categories)}
@@ -114,20 +130,22 @@ def choose_columns(table, wanted: Wanted) -> ChosenColumns:
     X = _numeric(table, "--features", {name: numbers[name] for name in chosen})
     weight = {} if weights is None else {weights: _numbers(table[weights], *style)}
     weight = _numeric(table, "--weights", weight).astype(float)
-    kinds, no_kind = category_columns(table[categories], {"", *wanted.na})
-    groups, no_group = category_columns(table[sensitive], {"", *wanted.na})
-    parts, no_part = category_columns(table[[wanted.clusters] if wanted.clusters else []], {"", *wanted.na})
+    kinds, no_kind = category_columns(table[categories], *style)
+    groups, no_group = category_columns(table[sensitive], *style)
+    parts, no_part = category_columns(table[[wanted.clusters] if wanted.clusters else []], *style)
     if wanted.missing_group is not None:
         groups, no_group = groups.astype(object).mask(no_group, wanted.missing_group), no_group & False
     absent = {"--features": X.isna(), "--categorical": no_kind, "--weights": weight.isna(), "--sensitive": no_group}
     absent["--clusters"] = no_part
     kept, dropped = _complete(absent) if wanted.missing == "drop" else (np.full(len(table), True), {})
     _check_present({option: part[kept] for option, part in absent.items()}, keep_numbers=wanted.missing == "keep")
+    _tell_markers({"--sensitive": groups[~no_group], "--clusters": parts[~no_part]})
     rows = row_names(table, names)[kept]
     tables = X.join(kinds.astype(object)), groups, weight, parts
     features, groups, weight, parts = (part[kept].set_axis(rows) for part in tables)
     weight, parts = (None if one.empty else one.iloc[:, 0] for one in (weight, parts))
-    return ChosenColumns(features, groups, left_out, dropped, weight, parts)
+    n_dropped = int((~kept).sum())
+    return ChosenColumns(features, groups, left_out, dropped, weight, parts, names, n_dropped)
 
 
 def row_names(table, index):
@@ -145,16 +163,20 @@ def row_names(table, index):
 def column_of_names(table, index, taken):
     """(the column of row names, why it is no feature), or (None, "") without one.
 
-    It is `index`, or else the first column if it has no name, or counts the rows, and is not `taken`.
+    It is `index`, or else the first column if it is not `taken` and has no name, or counts the rows, or holds the row names
+    of a file of pandas. Those are passed over where several columns name the rows, or rows share a name.
     """
     first = table.columns[0]
     if index is not None:
         return index, "row names"
     if first in taken:
         return None, ""
+    written = table.attrs.get(ROW_NAMES)
+    if written:
+        return (first, ROWS_OF_PANDAS) if written == [first] and table[first].is_unique else (None, "")
     if first.startswith(UNNAMED):
         return first, UNNAMED_ROWS
-    numbers, _ = _numbers(table[first], MISSING_NUMBERS)
+    numbers, _ = _numbers(table[first])
     counts = any(np.array_equal(numbers, np.arange(len(numbers)) + start) for start in (0, 1))
     return (first, COUNTED_ROWS) if counts else (None, "")
 
@@ -194,23 +216,59 @@ def _check_names(table, named):
             raise ValueError(message(option, "name columns of its own", got, "Leave it out of one of the two."))
 
 
-def _numbers(cells, missing, decimal=".", thousands=None):
+def _numbers(cells, na=(), decimal=".", thousands=None):
     """(numbers, with NaN for none; mask of the cells with text that is neither number nor missing)."""
     import pandas as pd
 
+    missing = _missing(cells, na, decimal, thousands)
     if pd.api.types.is_numeric_dtype(cells):
-        numbers = cells.astype(float) if cells.hasnans else cells
-        return numbers, pd.Series(False, index=cells.index)
+        return cells.mask(missing).astype(float) if missing.any() else cells, pd.Series(False, index=cells.index)
     text = cells.str.strip()
-    present = ~text.isin(missing)
+    missing |= text.isin(MISSING_NUMBERS)
+    numbers = _parsed(text.mask(missing).replace(TRUTH), decimal, thousands)
+    return numbers, ~missing & numbers.isna()
+
+
+def _parsed(text, decimal, thousands):
+    """Stripped text as floats, NaN for text that is no number."""
+    import pandas as pd
+
     if thousands is not None:
         mark = r"[ \u00a0\u202f]" if thousands == " " else re.escape(thousands)
         grouped = text.str.fullmatch(rf"[+-]?[0-9]{{1,3}}(?:{mark}[0-9]{{3}})+(?:{re.escape(decimal)}[0-9]*)?")
         text = text.mask(grouped, text.str.replace(mark, "", regex=True))
     if decimal != ".":
         text = text.str.translate(str.maketrans({decimal: ".", ".": decimal}))  # then 1.5 is not a number
-    numbers = pd.to_numeric(text.where(present).replace(TRUTH), errors="coerce").astype(float)
-    return numbers, present & numbers.isna()
+    return pd.to_numeric(text, errors="coerce").astype(float)
+
+
+def _missing(cells, na, decimal, thousands):
+    """Mask of the cells that mean missing: empty, written as a text of `na`, or the same number as one."""
+    import pandas as pd
+
+    codes = _codes(na, decimal, thousands)
+    if pd.api.types.is_numeric_dtype(cells):
+        missing = cells.isna()
+        values = cells[~missing].to_numpy()
+        with np.errstate(over="ignore"):  # of float32
+            missing[~missing] = reduce(or_, [values == code for code in codes], np.zeros(len(values), bool))
+        return missing
+    text = cells.str.strip()
+    missing = text.isin(["", *na])
+    if codes:
+        numbers = _parsed(text, decimal, thousands)
+        missing |= numbers.isin([float(code) for code in codes]) & ~text.str.fullmatch(LEADING_ZERO)
+    return missing
+
+
+def _codes(na, decimal, thousands):
+    """The numbers among texts that mean missing, integers as such."""
+    import pandas as pd
+
+    texts = pd.Series(list(na), dtype=str)
+    numbers = _parsed(texts, decimal, thousands)
+    numbers = numbers[numbers.notna() & ~texts.str.fullmatch(LEADING_ZERO)]
+    return [int(texts[at]) if re.fullmatch("[+-]?[0-9]{1,20}", texts[at]) else number for at, number in numbers.items()]
 
 
 def _reason(table, name, numbers):
@@ -230,7 +288,8 @@ def _text_reason(texts, numbers):
     example = texts.iloc[0].strip()
     if texts.nunique() > 1 or len(texts) >= numbers.notna().sum():
         return f"text such as {example!r}"
-    return f"{len(texts)} times {example!r} among numbers; if that means missing, --na {quote(example)}"
+    typed_so = f"={quote(example)}" if example.startswith("-") else f" {quote(example)}"
+    return f"{len(texts)} times {example!r} among numbers; if that means missing, --na{typed_so}"
 
 
 def _check_unique(table, names):
@@ -278,22 +337,36 @@ def _check_present(absent, keep_numbers):
         raise ValueError(message("` and `".join(holes), rule, got, remedy))
 
 
-def category_columns(cells, missing):
-    """(columns of categories, whole numbers as integers and others unchanged; mask of missing values)."""
+def _tell_markers(tables):
+    """Warn of texts that often mean a missing value, and that are a group or a cluster here; tables {option: columns}."""
+    for option, columns in tables.items():
+        for name, values in columns.items():
+            found = values[values.isin(MARKERS)].value_counts()
+            if len(found):
+                told = listed(f"{text!r} ({count:,} rows)" for text, count in found.items())
+                tell(f"{option} {name}: {told} counts as a value. If it means missing, --na {quote(found.index[0])}.")
+
+
+def category_columns(cells, *style):
+    """(columns of categories, whole numbers as integers and others unchanged; mask of missing values); see `Wanted.style`."""
     import pandas as pd
 
-    columns = {name: _column_of_categories(cells[name], missing) for name in cells}
+    columns = {name: _column_of_categories(cells[name], *style) for name in cells}
     return tuple(pd.DataFrame({name: pair[at] for name, pair in columns.items()}, index=cells.index) for at in (0, 1))
 
 
-def _column_of_categories(cells, missing):
+def _column_of_categories(cells, *style):
     """Integers if every value is one, so that 1.0 is the group 1 and 10 comes after 9."""
     import pandas as pd
 
+    absent = _missing(cells, *style)
+    if pd.api.types.is_integer_dtype(cells):
+        return cells, absent
     if pd.api.types.is_numeric_dtype(cells):
-        return cells.astype("Int64") if (cells.dropna() % 1 == 0).all() else cells, cells.isna()
+        numbers = cells[~absent]
+        are_whole = (numbers % 1 == 0).all() and (numbers.abs() <= LARGEST_INTEGER).all()
+        return cells.mask(absent).astype("Int64") if are_whole else cells, absent
     values = cells.str.strip().astype(object)
-    absent = values.isin(missing)
     if values[~absent].str.fullmatch(INTEGER).all():
         values[~absent] = [int(float(value)) for value in values[~absent]]
     return values, absent

@@ -3,7 +3,6 @@
 import os
 import warnings
 from contextlib import contextmanager, nullcontext
-from hashlib import file_digest
 from shlex import quote
 from textwrap import fill
 
@@ -35,10 +34,19 @@ from bayesfair.cli.output import (
 )
 from bayesfair.cli.processes import in_processes, quietly
 from bayesfair.cli.results import beside, clusters_of, draws_of
+from bayesfair.cli.same_rows import (
+    DIGEST,
+    NAMES,
+    NUMBERED,
+    check_index,
+    places_by_name,
+    places_in_run,
+    sha256_of,
+    under_names_of,
+)
 from bayesfair.cli.tables import check_ending, is_table, read_table, to_csv, typed, write_table
 from bayesfair.posterior.diagnostics import scalar_table
 from bayesfair.posterior.saved import settings_of
-from bayesfair.posterior.schema import variable
 from bayesfair.posterior.view import View
 
 
@@ -139,26 +147,18 @@ def _check_out(arguments, estimator):
 
 def _provenance(arguments, columns) -> dict[str, str]:
     """The source of a page's figures, {term: text}: file, command, columns, rows left out."""
-    without = listed(f"{count:,} without {typed(name)}" for name, count in columns.dropped.items())
     scaled = "divided by their standard deviation" if arguments.standardize else "as they are in the file"
     return {
         "File": os.fspath(arguments.table),
-        "SHA-256 of the file": _sha256_of(arguments.table),
+        DIGEST: sha256_of(arguments.table),
+        NAMES: NUMBERED if columns.names is None else typed(columns.names),
         "Command": arguments.typed,
         "Sensitive columns": listed(map(typed, columns.sensitive)),
         "Features": listed(map(typed, columns.features)) or "none",
         "Scaling of the features": scaled if columns.features.select_dtypes("number").shape[1] else "none",
         "Rows": f"{len(columns.sensitive):,}",
-        "Rows dropped": without or "none",
+        "Rows dropped": columns.dropped_in_words or "none",
     }
-
-
-def _sha256_of(path):
-    """The checksum of a file; words for anything else, such as a pipe, which can be read only once."""
-    if not path.is_file():
-        return "not a file"
-    with path.open("rb") as file:
-        return file_digest(file, "sha256").hexdigest()
 
 
 def _check_table_out(arguments):
@@ -258,9 +258,9 @@ def memberships(arguments):
     if arguments.table is None:
         return _write(rows.reset_index(), arguments)
     table = _table(arguments)
-    features = variable(tree, "observed_data", "X")["feature"].values.tolist()
-    names = row_names(table, column_of_names(table, arguments.index, features)[0])  # as `fit` reads them
-    return _write(beside(table, names, rows), arguments)
+    check_index(tree, table, arguments.index)
+    place = places_in_run(tree, table, arguments, lambda: _loaded(arguments.run_file))
+    return _write(beside(table, place, rows), arguments)
 
 
 def assign(arguments):
@@ -275,7 +275,7 @@ def assign(arguments):
         print_clusters("Clusters of the new rows", rows["cluster"].to_numpy(), groups, None)
     taken = {*columns.features, *columns.sensitive}
     names = row_names(table, column_of_names(table, arguments.index, taken)[0])
-    return _write(beside(table, names, rows), arguments)
+    return _write(beside(table, places_by_name(names, rows.index), rows), arguments)
 
 
 def convert(arguments):
@@ -330,7 +330,8 @@ def check(arguments):
         check_output([page_place(place_for(arguments.out))], arguments)
     if arguments.standardize and arguments.features is None:
         raise ValueError(message("--standardize", "come with --features", "no features", "Name them, or leave it out."))
-    columns = choose_columns(_table(arguments), Wanted.typed(arguments, features=arguments.features or []))
+    table = _table(arguments)
+    columns = choose_columns(table, Wanted.typed(arguments, features=arguments.features or []))
     check_several(columns.sensitive)
     about = _provenance(arguments, columns)
     print("\n".join(f"{term}: {about[term]}" for term in ("File", "Rows", "Rows dropped")), flush=True)
@@ -338,7 +339,9 @@ def check(arguments):
     tree = None
     if arguments.run_file is not None:
         tree = bf.posterior.read_tree(arguments.run_file)
-        about |= {"Fair posterior": os.fspath(arguments.run_file), "SHA-256 of the run": _sha256_of(arguments.run_file)}
+        place = places_in_run(tree, table, arguments, lambda: _loaded(arguments.run_file))
+        tree = under_names_of(tree, place, row_names(table, columns.names))
+        about |= {"Fair posterior": os.fspath(arguments.run_file), "SHA-256 of the run": sha256_of(arguments.run_file)}
     settings = {"crossed": arguments.crossed, "min_balance": arguments.min_balance, "tree": tree}
     found = bf.audit(columns.clusters, columns.sensitive, None if X.empty else X, **settings)
     print("", *(fill(f"{note.headline} {note.text}", LINE) for note in found.notes), sep="\n")

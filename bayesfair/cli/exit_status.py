@@ -28,6 +28,13 @@ exit status:
 QUOTED = re.compile(r"""((?<!\w)'(?:[^'\\]|\\.)*'(?!\w)|"(?:[^"\\]|\\.)*")""")
 ARGUMENT = re.compile(r"(?<=`)\w+(?=`)|(?<![\w/\\.-])[a-z]+(?:_[a-z]+)+(?![\w/\\-]|\.\w)")
 
+IN_SHELL = {  # what messages advise, as it is typed
+    "with sklearn.preprocessing.StandardScaler": "with --standardize",
+    "tempering=True": "--tempering",
+    "fit(..., store='run.zarr')": "--out run.zarr",
+    "inverse_temperature=": "--inverse-temperature ",
+}
+
 
 class NotWritten(Exception):
     """Results that could not be written where they were asked for."""
@@ -61,7 +68,7 @@ def _told(program, error):
     last = traceback.extract_tb(error.__traceback__)[-1]
     source = Path(last.filename)
     if isinstance(error, KeyboardInterrupt):
-        return _end(program, "interrupted", INTERRUPTED)
+        return _end(program, f"interrupted. {error}" if str(error) else "interrupted", INTERRUPTED)
     if type(error).__name__ == "ProcessLost":
         return _end(program, error, LOST)
     if isinstance(error, NotWritten):
@@ -77,7 +84,7 @@ def _told(program, error):
     is_ours = source.is_relative_to(Path(bayesfair.__file__).parent) and last.line.startswith("raise")
     if isinstance(error, (ValueError, TypeError, OSError)) and is_ours:
         of_shell = source.is_relative_to(Path(__file__).parent)
-        return _end(program, error if of_shell else _in_shell(error), MISUSED)
+        return _end(program, error if of_shell else in_shell(error), MISUSED)
     traceback.print_exception(error)
     text = f"this is a bug of bayesfair {bayesfair.__version__}. Please report it, with the lines above."
     return _end(program, text, FAILED)
@@ -95,9 +102,12 @@ def _tell(text):
             print(" ".join(str(text).split()), file=sys.stderr)
 
 
-def _in_shell(text):
+def in_shell(text):
     """The text with the package's arguments renamed to the shell's; quoted text and paths are the user's own."""
-    parts = QUOTED.split(str(text))
+    text = str(text)
+    for in_python, typed in IN_SHELL.items():
+        text = text.replace(in_python, typed)
+    parts = QUOTED.split(text)
     parts[::2] = [ARGUMENT.sub(lambda found: OPTIONS.get(found[0], found[0]), part) for part in parts[::2]]
     return "".join(parts)
 
@@ -124,7 +134,7 @@ def _warnings_in_one_line(program):
 
     def show(text, category, filename, lineno, file=None, line=None):
         told.append(category)
-        _tell(f"{program}: warning: {_in_shell(text)}")
+        _tell(f"{program}: warning: {in_shell(text)}")
 
     with warnings.catch_warnings():
         for category in (UserWarning, RuntimeWarning):  # printed even if Python is set to raise warnings

@@ -1,5 +1,7 @@
 """New rows for a saved run: the columns of its fit, read and scaled as in the fit, and the rows' clusters."""
 
+import numpy as np
+
 import bayesfair as bf
 from bayesfair._check import listed, message
 from bayesfair._columns import scaled_alike
@@ -9,8 +11,11 @@ from bayesfair.cli.tables import separator_hint, typed
 from bayesfair.posterior.saved import settings_of
 
 
-def columns_of_fit(table, arguments, estimator) -> ChosenColumns:
-    """The columns of a table that the fit had, in its order and units; none is sensitive if each row is placed by itself."""
+def columns_of_fit(table, arguments, estimator, **given) -> ChosenColumns:
+    """The columns of a table that the fit had, in its order and units; none is sensitive if each row is placed by itself.
+
+    `given`: fields of `Wanted` that replace what was typed.
+    """
     names = getattr(estimator, "feature_names_in_", None)
     if names is None:
         remedy = "Use predict_proba or reassign in Python, or fit a table whose columns have names."
@@ -21,10 +26,20 @@ def columns_of_fit(table, arguments, estimator) -> ChosenColumns:
         raise ValueError(message("TABLE.csv", "have the columns of the fit", f"one without {listed(lacking)}", remedy))
     levels = _levels(estimator)
     chosen = {"features": [name for name in names if name not in levels], "categorical_features": list(levels)}
-    columns = choose_columns(table, Wanted.typed(arguments, **chosen))
+    columns = choose_columns(table, Wanted.typed(arguments, **chosen, **given))
     X = scaled_alike(columns.features[list(names)], settings_of(estimator.posterior_))
     known = {name: X[name].map(lambda cell, one=one: one.get(str(cell), cell)) for name, one in levels.items()}
     return columns._replace(features=X.assign(**known))
+
+
+def numbers_of(estimator, X):
+    """The rows (obs, columns) of a table with the columns of the fit, as the posterior holds its own."""
+    if not isinstance(estimator, bf.BayesianFairMixture):
+        return estimator._read_new(X)
+    from bayesfair.engines.tables import read_columns  # loads scikit-learn
+
+    columns = read_columns(estimator, X, estimator.categorical_features, reset=False)
+    return np.hstack([columns.continuous, estimator._run.encoder.codes(columns.categorical)])
 
 
 def _levels(estimator):

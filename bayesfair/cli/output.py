@@ -17,7 +17,7 @@ import bayesfair as bf
 from bayesfair._check import message
 from bayesfair._files import check_destination, write_whole
 from bayesfair._progress import progress
-from bayesfair.cli.exit_status import DONE, FAILED, writing
+from bayesfair.cli.exit_status import DONE, FAILED, in_shell, writing
 from bayesfair.posterior.diagnostics import scalar_table
 from bayesfair.posterior.in_short import brief
 from bayesfair.posterior.saved import cost_of
@@ -124,8 +124,11 @@ def save(estimator, path):
         except OSError as error:
             warnings.warn(f"The run could not be saved to {os.fspath(place)!r}: {error}", RuntimeWarning, stacklevel=2)
         else:
-            print(f"saved the posterior to {place}")
-            return place, DONE if place == path else FAILED
+            if place == path:
+                print(f"saved the posterior to {place}")
+                return place, DONE
+            warnings.warn(f"The run is saved to {os.fspath(place)!r} instead.", RuntimeWarning, stacklevel=2)
+            return place, FAILED  # as a warning, which --quiet prints too
     warnings.warn("The draws are lost: they could not be written anywhere.", RuntimeWarning, stacklevel=2)
     return None, FAILED
 
@@ -174,18 +177,26 @@ def print_clusters(title, labels, groups, weights):
         return
     report = bf.fairness.report(labels, groups)
     counts = [name for name in report if name.startswith("count[")]
-    print(report[["size", *counts, "balance", "off_by"]].round(3).to_string(line_width=LINE))
+    each = [name for name in report if name.startswith("off_by[")]
+    print(report[["size", *counts, "balance", *(each or ["off_by"])]].round(3).to_string(line_width=LINE))
     least, best = report.attrs["balance"], report.attrs["best_balance"]
-    off = np.floor(100 * report.attrs["off_by"]) / 100  # rounded down, so that less than one row is not shown as one
-    of = ""
     if groups.attributes:
-        print("\nbalance and off_by look at each attribute on its own, not at the combinations that are counted here.")
-        of = " of an attribute"
-    print(f"\nThe count{of} farthest from its group's share is {off:.2f} rows away from it.")
+        print("\nbalance looks at each attribute on its own, not at the combinations that are counted here.")
+    off = {name[len("off_by[") : -1]: _rounded_down(report.attrs[name]) for name in each}
+    far = f"The count farthest from its group's share is {_rounded_down(report.attrs['off_by']):.2f} rows away from it."
+    if off:
+        told = ", ".join(f"{rows:,.2f} for {name}" for name, rows in off.items())
+        far = f"Rows by which the farthest count is away from its group's share: {told}."
+    print(f"\n{fill(far, LINE)}")
     print(f"The least balance of a cluster is {least:.3f}; that of the data, which no clustering exceeds, {best:.3f}.")
     if weights is not None:
         weighed = bf.fairness.balance(labels, groups, sample_weight=weights)
         print(f"All of this counts rows. By their weights the least balance is {weighed:.3f}.")
+
+
+def _rounded_down(rows):
+    """In two decimals, so that less than one row is not shown as one."""
+    return np.floor(100 * rows) / 100
 
 
 def print_comparison(table):
@@ -206,10 +217,8 @@ def _in_words(value):
 
 
 def print_summary(tree):
-    """Print the cost of a run, the diagnostics of every scalar, and `print_verdict`; for an unfinished run, its progress."""
+    """Print the cost of a run, the diagnostics of every scalar, and `print_verdict`."""
     view, cost = View.of(tree), cost_of(tree)
-    if "unfinished" in tree.attrs:
-        print(f"The run is not finished: it has {tree.attrs['unfinished']}. Continue with bayesfair resume.")
     if cost:
         print(f"Sampled in {cost}.")
     print(f"\nDiagnostics\n{scalar_table(view)}")
@@ -220,7 +229,7 @@ def print_verdict(tree):
     """Print the posterior in short, as in reports, and the advice about the chains."""
     view = View.of(tree)
     said = [f"{note.headline} {note.text}" for note in brief(view)]
-    print("", *(fill(text, LINE, break_on_hyphens=False) for text in [*said, judge(view).advice]), sep="\n")
+    print("", *(fill(in_shell(text), LINE, break_on_hyphens=False) for text in [*said, judge(view).advice]), sep="\n")
 
 
 def print_next_steps(path, of_table=""):

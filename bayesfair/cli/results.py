@@ -25,20 +25,16 @@ def probabilities(soft, labels):
     return {"probability": soft[rows, labels], "runner_up": other, "runner_up_probability": soft[rows, other]}
 
 
-def beside(table, names, rows):
-    """The user's table beside `rows` (of `memberships`), found by the `names` of its rows; empty cells for other rows."""
-    if not names.is_unique:
-        got, remedy = f"{names[names.duplicated()][0]!r} twice", "Name a column of row names: --index COL."
-        raise ValueError(message("--table", "name each row once", got, remedy))
-    if not rows.index.isin(names).all():  # whole numbers are read as numbers only if all names are
-        names, rows = names.map(str), rows.set_axis(rows.index.map(str))
-    missing = rows.index.difference(names, sort=False)
+def beside(table, place, rows):
+    """The user's table beside `rows` (of `memberships`), by the `place` of each of its rows in them; -1: empty cells."""
+    missing = np.setdiff1d(np.arange(len(rows)), place)
     if len(missing):
-        got, remedy = f"one without {missing[0]!r}", "Give the --index, --separator and --encoding of the fit."
+        name = rows.index[missing[:1]].tolist()[0]
+        got, remedy = f"one without {name!r}", "Give the --index, --separator and --encoding of the fit."
         raise ValueError(message("--table", "have the rows of the fit", got, remedy))
     rows = rows.drop(columns="group", errors="ignore").astype({"cluster": "Int64"})
     rows = rows.rename(columns={name: f"{name} (bayesfair)" for name in rows if name in table})
-    return table.join(rows.reindex(names).set_axis(table.index))
+    return table.join(rows.reset_index(drop=True).reindex(place).set_axis(table.index))
 
 
 def draws_of(tree, what):

@@ -4,6 +4,8 @@ import re
 from importlib.util import find_spec
 from io import BytesIO
 
+import numpy as np
+
 import bayesfair as bf
 from bayesfair._check import listed, message
 from bayesfair._files import COLUMNAR, write_whole
@@ -11,6 +13,7 @@ from bayesfair._files import COLUMNAR, write_whole
 COMPRESSED = (".gz", ".bz2", ".zip", ".xz", ".zst")  # endings that pandas unpacks by itself
 BEGINNING = 4096  # bytes of a file that are searched for its first line
 UNNAMED = "Unnamed: "  # with the position: pandas' name for a column without one
+ROW_NAMES = "row names"  # in the `attrs` of a table: the columns that a file of pandas says are its row names
 NO_SEPARATOR = "Give the separator of its columns, such as --separator ';'."
 HOW_CSV_IS_READ = (
     "Name its columns in the first line, quote fields that hold the separator, and check --separator and --encoding, such as "
@@ -22,12 +25,16 @@ def read_table(path, separator=",", encoding="utf-8"):
     """A pandas DataFrame of a CSV file, every cell as text and none missing, or of a Parquet or Feather file.
 
     CSV has the names of its columns in the first line. The others keep numbers in their type; all else is text, "" for
-    none.
+    none. Their row names, if pandas wrote any, come first (`ROW_NAMES`).
     """
     if path.suffix.lower() in COLUMNAR:
         table = _read(path, "Check the file and its ending.")
-        names = _names(path, table.columns)
-        return _with_rows(path, table.set_axis(names, axis=1).apply(_numbers_or_text).reset_index(drop=True))
+        levels = [] if _only_counts(table.index) else list(table.index.names)
+        names = _names(path, [*("" if name is None else name for name in levels), *table.columns])
+        table = table.reset_index(drop=not levels, allow_duplicates=True).set_axis(names, axis=1)
+        table = table.apply(_numbers_or_text)
+        table.attrs[ROW_NAMES] = names[: len(levels)]
+        return _with_rows(path, table)
     of_excel = re.fullmatch("sep=(.)", _first_line(path, encoding))
     separator, skipped = (of_excel[1], 1) if of_excel else (separator, 0)
     as_text = {"header": None, "dtype": str, "na_filter": False, "skipinitialspace": True}
@@ -42,7 +49,9 @@ def _read(path, remedy, **options):
     except ImportError as error:
         raise ValueError(str(error)) from error
     except ValueError as error:
-        got = f"{str(path)!r} ({str(error.__cause__ or error).strip()})"
+        if error.__cause__ is None:  # a kind of file that is no table here
+            raise
+        got = f"{str(path)!r} ({str(error.__cause__).strip()})"
         raise ValueError(message("TABLE.csv", "be a table that can be read", got, remedy)) from error
 
 
@@ -115,11 +124,19 @@ def separator_hint(names):
     return f" If columns are separated by '{shown}', pass --separator '{shown}'." if found else ""
 
 
+def _only_counts(index):
+    """Does an index without a name count the rows from 0, as that of every table without row names?"""
+    return index.names == [None] and index.dtype.kind in "iu" and np.array_equal(index, np.arange(len(index)))
+
+
 def _numbers_or_text(column):
+    """A column of a typed file: numbers in NumPy's types, text otherwise."""
     import pandas as pd
 
     if pd.api.types.is_bool_dtype(column) and not column.hasnans:
         return column.astype("int8")
+    if pd.api.types.infer_dtype(column, skipna=True) == "decimal":
+        return column.astype(float)
     if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_complex_dtype(column):
         return column
     return column.astype(object).where(column.notna(), "").astype(str)

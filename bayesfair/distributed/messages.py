@@ -1,6 +1,5 @@
 """Messages between processes: values of all, in the order of their numbers, so that all decide alike."""
 
-import hashlib
 import pickle
 import signal
 import threading
@@ -58,16 +57,6 @@ def _gathering():
 
 def _itself(parcels):
     return parcels
-
-
-def digest(*arrays) -> str:
-    """A checksum of arrays, their shapes and types."""
-    total = hashlib.sha256()
-    for array in arrays:
-        array = np.ascontiguousarray(array)
-        total.update(f"{array.dtype.str}{array.shape}".encode())
-        total.update(array.reshape(-1).view(np.uint8))
-    return total.hexdigest()
 
 
 def check_alike(estimator, **told):

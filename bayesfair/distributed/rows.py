@@ -4,7 +4,7 @@ import jax
 import numpy as np
 from sklearn.utils import _safe_indexing
 
-from bayesfair._check import check_same_length, message, random_state_of
+from bayesfair._check import check_same_length, check_same_rows, message, random_state_of
 from bayesfair.distributed.messages import everybody
 from bayesfair.fairness.groups import encode_groups
 
@@ -36,8 +36,8 @@ def deal(X, sensitive_features=None, *, random_state=0):
     Raises
     ------
     ValueError
-        If there are fewer rows than processes, the groups have another length than the table, or several processes have no
-        seed.
+        If there are fewer rows than processes, the groups have another length or row index than the table, or several
+        processes have no seed.
 
     Notes
     -----
@@ -51,6 +51,7 @@ def deal(X, sensitive_features=None, *, random_state=0):
     >>> sorted(rows.tolist())
     [0, 1, 2, 3]
     """
+    check_same_rows(X=X, sensitive_features=sensitive_features)
     n_obs, n_processes = len(X), jax.process_count()
     if n_obs < n_processes:
         remedy = "Start fewer processes."

@@ -1,5 +1,6 @@
 """Point-estimate engines: one file per paper on one template (`base`) and one loop (`optimize`)."""
 
+import bayesfair._jax  # noqa: F401
 from bayesfair.engines.balanced_kmeans import BalancedKMeans
 from bayesfair.engines.base import Engine, check_distinct
 from bayesfair.engines.big_learn import BigLearnMixture

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._arrays import row_blocks
 from bayesfair._check import check_integer, check_weights, message, random_state_of, tell
+from bayesfair._jit import usual_settings
 from bayesfair._memory import give_back_freed
 from bayesfair._scaling import Scaling, standardise
 from bayesfair._settings import check_settings
@@ -20,7 +21,7 @@ from bayesfair.engines.data import Data
 from bayesfair.engines.optimize import Outcome, converged_or_warn, minimize
 from bayesfair.engines.row_split import UNSPLIT, split_rows
 from bayesfair.engines.samples import distinct_rows
-from bayesfair.engines.tables import Columns, read_columns, read_groups
+from bayesfair.engines.tables import Columns, read_columns, read_groups, refuse_groups_as_y
 from bayesfair.fairness.groups import Groups
 
 LONG = 60.0  # seconds of work above which a user is warned
@@ -37,12 +38,16 @@ def whole_or_not(method):
     def whole(self, *arguments, **named):
         before = vars(self).copy()
         try:
-            return method(self, *arguments, **named)
+            with usual_settings():
+                return method(self, *arguments, **named)
         except BaseException as error:
+            stopped = isinstance(error, KeyboardInterrupt)
             if vars(self).get("posterior_") is before.get("posterior_"):
                 vars(self).clear()
                 vars(self).update(before)
-            elif isinstance(error, KeyboardInterrupt):
+                if stopped:  # in one sentence, without the many lines of compiled loops
+                    raise KeyboardInterrupt(nothing_kept(before)) from None
+            elif stopped:
                 missing = "what is computed from it, such as `labels_`, may be missing"
                 error.add_note(
                     f"`posterior_` is kept; {missing}. Save the estimator and load it to compute that again."
@@ -50,6 +55,12 @@ def whole_or_not(method):
             raise
 
     return whole
+
+
+def nothing_kept(attributes):
+    """The sentence that ends a fit without a result, of an estimator that had these attributes."""
+    earlier = ", and the earlier fit stays" if any(name.endswith("_") for name in attributes) else ""
+    return f"Stopped before there was a result: nothing new is kept{earlier}."
 
 
 class Engine(ClusterMixin, BaseEstimator):
@@ -134,6 +145,7 @@ class Engine(ClusterMixin, BaseEstimator):
             If the table, the groups, the weights or a setting are not valid. The message names the argument, the rule and
             the remedy.
         """
+        refuse_groups_as_y(y, sensitive_features)
         return self._fit(X, sensitive_features, sample_weight)
 
     @whole_or_not
@@ -156,6 +168,7 @@ class Engine(ClusterMixin, BaseEstimator):
             self._place(left_out)
         return self
 
+    @usual_settings()
     def predict(self, X: ArrayLike) -> np.ndarray:
         """The cluster of every row, each row on its own: nothing guarantees the balance of new rows.
 
@@ -205,7 +218,7 @@ class Engine(ClusterMixin, BaseEstimator):
         if self.weights is None:
             rule, remedy = f"be None for {type(self).__name__}", "It counts every row once: leave it out."
             raise ValueError(message("sample_weight", rule, "weights", remedy))
-        return check_weights(sample_weight, n_obs, X)
+        return check_weights(sample_weight, n_obs, X=X)
 
     def _place(self, left_out):
         """Labels of all rows: rows of weight 0, if any, are placed among the others."""

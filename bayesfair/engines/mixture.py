@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._arrays import power_of_two, row_blocks
 from bayesfair._check import message, tell
+from bayesfair._jit import usual_settings
 from bayesfair.engines.base import Engine
 
 FEWEST = 32  # least number of rows whose densities are computed together
@@ -71,6 +72,7 @@ class MixtureEngine(Engine):
         """
         return float(self.score_samples(X).mean())
 
+    @usual_settings()
     def _of_rows(self, of, X):
         check_is_fitted(self)
         return self._of_log_joint(of, self.read(X, reset=False))

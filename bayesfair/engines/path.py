@@ -7,7 +7,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
-from bayesfair._check import check_columns, random_state_of
+from bayesfair._check import check_columns, check_same_rows, random_state_of
 from bayesfair.fairness.distances import distance_report
 from bayesfair.fairness.groups import encode_groups
 from bayesfair.fairness.metrics import balance, gap, kl_error
@@ -56,6 +56,7 @@ def fairness_path(
     >>> bool(path["gap"].is_monotonic_decreasing)
     True
     """
+    check_same_rows(X=X, sensitive_features=sensitive_features)
     groups = encode_groups(sensitive_features)
     check_columns(X)
     rows = np.asarray(X, dtype=np.float64)

@@ -8,7 +8,16 @@ import numpy as np
 from sklearn.preprocessing import OrdinalEncoder
 from sklearn.utils.validation import validate_data
 
-from bayesfair._check import check_columns, check_finite, check_same_index, column_names, is_date, message, place
+from bayesfair._check import (
+    check_columns,
+    check_finite,
+    check_same_rows,
+    check_storable,
+    column_names,
+    is_date,
+    message,
+    place,
+)
 from bayesfair._scaling import center_and_spread, check_costs, check_resolution, here_alone
 from bayesfair.engines.affinities import Nodes
 from bayesfair.engines.families import EncodedTable, encoded_table
@@ -16,6 +25,8 @@ from bayesfair.fairness.groups import Groups, groups_for_fit
 
 NAMES_OF_ROWS = 0.9  # levels per row above which a column is taken to name the rows
 FEW_ROWS = 20  # number of rows up to which a level per row is plausible
+TEXT_OR_OBJECTS = {"object", "str", "string", "large_string", "string_view"}  # dtypes whose values say what they are
+TIMES = "period", "time", "date", "duration"  # how dtypes of pandas and Arrow begin
 
 
 class Columns(NamedTuple):
@@ -56,7 +67,7 @@ class Encoder(NamedTuple):
         if self.levels is None:
             return np.zeros((len(categorical), 0), np.int32)
         try:
-            return self.levels.transform(categorical).astype(np.int32)
+            return self.levels.transform(np.frompyfunc(as_level, 1, 1)(categorical)).astype(np.int32)
         except ValueError as error:
             remedy = "Drop those rows, or give rare levels a common name before fitting."
             raise ValueError(message("X", "hold categories seen in fit", str(error), remedy)) from error
@@ -68,7 +79,7 @@ def fit_encoder(columns: Columns, one_scale: bool = False, everybody=here_alone,
     `everybody(value)` gathers a value over the processes, which may have other rows.
     """
     x = columns.continuous
-    levels = encoder_of([sorted(set().union(*everybody(set(column)))) for column in columns.categorical.T])
+    levels = encoder_of([_in_order(set().union(*everybody(set(column)))) for column in columns.categorical.T])
     if x.shape[1] == 0:
         return Encoder(np.zeros(0), np.zeros(0), levels)
     middle, spread, pooled = center_and_spread(x, everybody, weight)
@@ -78,6 +89,25 @@ def fit_encoder(columns: Columns, one_scale: bool = False, everybody=here_alone,
     scale = np.where(spread > 0, spread, 1.0)
     check_costs(scale, names=columns.names)
     return Encoder(middle, scale, levels)
+
+
+def as_level(value):
+    """A cell of a categorical column in a form that files hold: text, numbers and booleans unchanged, all else as text."""
+    if isinstance(value, (str, int, float, np.bool_, np.integer, np.floating)):
+        return value
+    if isinstance(value, Decimal):  # equal ones have one text
+        text = f"{value if value else 0:f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    return str(value)
+
+
+def _in_order(values):
+    """The levels of these cells, in the cells' own order: bands and dates are not sorted as text."""
+    try:
+        values = sorted(values)
+    except TypeError:  # cells without an order
+        values = sorted(values, key=str)
+    return list(dict.fromkeys(map(as_level, values)))
 
 
 def encoder_of(levels) -> OrdinalEncoder | None:
@@ -108,7 +138,7 @@ def read_columns(estimator, X, categorical_features, *, reset, allow_nan=False) 
     rest = np.setdiff1d(np.arange(np.shape(X)[1]), where)
     known = check_columns(X, only=rest)
     validate_data(estimator, X, reset=reset, skip_check_array=True)
-    table = np.asarray(X, dtype=object)
+    table = as_objects(X)
     names = [str(j) for j in rest] if known is None else [known[j] for j in rest]
     categorical = _levels(table[:, where], [place(column_names(X), j) for j in where], reset)
     return Columns(_numbers(table[:, rest], names), categorical, names)
@@ -119,13 +149,22 @@ def read_groups(estimator, sensitive_features, n_obs, *, needed=True, rows=None,
 
     If `needed`, their absence and columns of `X` that predict them are told.
     """
-    check_same_index("sensitive_features", sensitive_features, "X", X)
+    check_same_rows(X=X, sensitive_features=sensitive_features)
     X = None if isinstance(X, Nodes) else X
     if sensitive_features is None and not needed:
         return Groups(np.zeros(n_obs if rows is None else rows.sum(), np.int32), ("everyone",))
     settings = estimator.get_params(deep=False)
     merging = {name: settings[name] for name in ("min_group_size", "merged_group_name", "crossed") if name in settings}
     return groups_for_fit(sensitive_features, n_obs, rows=rows, X=X if needed else None, **merging)
+
+
+def refuse_groups_as_y(y, sensitive_features):
+    """Raise a TypeError for groups in the place of `y`, which nothing reads. Numbers pass: pipelines hand labels on."""
+    if y is None or sensitive_features is not None:
+        return
+    if isinstance(y, Groups) or np.asarray(y).dtype.kind not in "iuf":
+        rule, remedy = "be left out", "It is not read. Pass groups as fit(X, sensitive_features=...)."
+        raise TypeError(message("y", rule, "what looks like groups", remedy))
 
 
 def categorical_positions(X, categorical_features):
@@ -160,10 +199,12 @@ def _is_numeric(column):
     """
     import pandas as pd
 
-    dtype = column.dtype
+    dtype, name = column.dtype, str(column.dtype).lower().removesuffix("[pyarrow]")
     if getattr(dtype, "kind", "O") in "iuf" or (hasattr(dtype, "is_numeric") and dtype.is_numeric()):
         return True
-    if str(dtype).lower() not in {"object", "str", "string"}:
+    if name.startswith("decimal"):  # of Arrow
+        return True
+    if name not in TEXT_OR_OBJECTS:
         return False
     values = pd.Series(list(column), dtype=object).dropna()
     if values.empty or not all(map(_reads_as_number, values)):
@@ -186,9 +227,20 @@ def _holds_dates(column):
     dtype = column.dtype
     if hasattr(dtype, "is_temporal"):
         return dtype.is_temporal()
-    if getattr(dtype, "kind", "O") in "mM" or str(dtype).startswith("period"):
+    if getattr(dtype, "kind", "O") in "mM" or str(dtype).startswith(TIMES):
         return True
     return str(dtype) == "object" and any(map(is_date, column))
+
+
+def as_objects(X) -> np.ndarray:
+    """A table (N, d) of objects, each column by itself: through one common type integers would become floats."""
+    if column_names(X) is None:
+        return np.asarray(X, dtype=object)
+    table = np.empty(X.shape, dtype=object)
+    for j, name in enumerate(X.columns):
+        values = X[name]
+        table[:, j] = np.fromiter(values.to_list(), object, len(values))
+    return table
 
 
 def _numbers(values, names):
@@ -202,6 +254,9 @@ def _numbers(values, names):
 def _levels(values, places, of_fit):
     import pandas as pd
 
+    for where, column in zip(places, values.T):
+        _check_hashable(column, where)
+        check_storable("X", f"categories in column {where}", set(column))
     missing = np.argwhere(pd.isna(values))
     if len(missing):
         row, column = missing[0]
@@ -213,7 +268,17 @@ def _levels(values, places, of_fit):
             got = f"{n_levels} levels in {len(column)} rows in column {where}"
             remedy = "Drop the column if it names the rows, turn it into numbers, or give rare levels a common name."
             raise ValueError(message("X", "repeat the levels of a categorical column", got, remedy))
-        if len({isinstance(value, str) for value in column}) > 1:
+        if len({(isinstance(value, str), isinstance(as_level(value), str)) for value in column}) > 1:
             rule, remedy = "hold either text or numbers in a categorical column", "Write all its levels in one way."
             raise TypeError(message("X", rule, f"both in column {where}", remedy))
     return values
+
+
+def _check_hashable(column, where):
+    """Raise a TypeError for lists, structs and the like, which Arrow and polars have as cells."""
+    try:
+        set(column)
+    except TypeError as error:
+        rule, got = "hold single values", f"an entry of column {where} that is not one ({error})"
+        remedy = "Unpack it into columns of its own, or drop the column."
+        raise TypeError(message("X", rule, got, remedy)) from error

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from bayesfair._check import message, refuse_unread, tell
+from bayesfair._check import listed, message, refuse_unread, tell
 from bayesfair._scaling import center_and_spread, check_costs, scaling_of, warn_of_scales
 from bayesfair._settings import Count, NotNegative, Positive, Seed
 from bayesfair.distributed.messages import agreed
@@ -24,6 +24,7 @@ EXPLORE_ROWS = 10_000
 TILT_RATIO = 4.0  # ratio between successive tilts on the way to a large one
 SGD_PATIENCE = 20
 BLOCK = 2**14  # rows
+FEW, FEW_OF_SHARE = 10, 0.05  # a warning tells of clusters of at most so many rows, and below so much of an even share
 
 
 @dataclass(eq=False, repr=False)
@@ -39,7 +40,8 @@ class TiltedKMeans(Engine):
     tilt : float, at least 0, default 0.1
         t, per squared unit of X. 0 is k-means. Large values approach the centre of the smallest ball around each cluster.
     solver : {"newton", "sgd"}, default "newton"
-        "newton" is deterministic and never increases the objective. "sgd" is the paper's.
+        How centres are refined between two assignments of the rows to their nearest centres. "newton" is deterministic.
+        "sgd" is the paper's.
     learning_rate : float above zero, default 0.05
         Size of the steps of "sgd".
     batch_size : int, at least 1, default 100
@@ -65,8 +67,7 @@ class TiltedKMeans(Engine):
     cluster_centers_ : numpy.ndarray of shape (n_clusters, n_features)
         The centres.
     labels_ : numpy.ndarray of shape (n_obs,)
-        The assignment that the objective counts. It differs from `predict` where the nearest centre would raise the
-        objective.
+        The nearest centre of every row, as of `predict`.
     tilted_sse_ : float
         The objective.
     inertia_ : float
@@ -76,7 +77,8 @@ class TiltedKMeans(Engine):
     max_distance_ : numpy.ndarray of shape (n_clusters,)
         Largest distance of a member to its centre.
     objective_trace_ : numpy.ndarray
-        The objective after every iteration.
+        The objective after every iteration. With "newton" the refinement of the centres never raises it, and without tilt
+        the assignment does not either. With a tilt the assignment can raise it.
     n_iter_ : int
         Iterations done.
     converged_ : bool
@@ -96,6 +98,7 @@ class TiltedKMeans(Engine):
     """
 
     uses_groups = False
+    monotone = False  # with a tilt the nearest centre of a row can raise the objective
 
     cluster_centers_: np.ndarray = field(init=False)
     tilted_sse_: float = field(init=False)
@@ -114,10 +117,6 @@ class TiltedKMeans(Engine):
     random_state: Seed | np.random.RandomState | None = None
     progress_bar: bool = False
     mesh: jax.sharding.Mesh | None = None
-
-    @property
-    def monotone(self):
-        return self.solver == "newton"
 
     def check_settings(self):
         if self.solver == "newton":
@@ -216,9 +215,17 @@ class TiltedKMeans(Engine):
         variance, radius = np.array(spreads).T
         self.within_cluster_variance_ = self._scaling.cost(variance, 4)
         self.max_distance_ = self._scaling.cost(np.sqrt(radius), 1)
-        empty = [k for k, (part, _) in enumerate(members) if len(part) == 0]
-        if empty:
-            what = f"clusters {empty} are empty: at this tilt that costs less. Remedy: lower tilt or n_clusters."
+        self._tell_of_small_clusters([len(part) for part, _ in members])
+
+    def _tell_of_small_clusters(self, sizes):
+        """Warn of clusters of a few rows: far rows have drawn a centre to themselves."""
+        share = sum(sizes) / len(sizes)
+        small = {k: size for k, size in enumerate(sizes) if size <= FEW and size < FEW_OF_SHARE * share}
+        if small:
+            are = "clusters {} have {}" if len(small) > 1 else "cluster {} has {}"
+            which = are.format(listed(small), listed(small.values()))
+            lower = "`tilt` or `n_clusters`" if self.tilt else "`n_clusters`"
+            what = f"{which} of {sum(sizes)} rows. Remedy: lower {lower}, or look at those rows: they may be outliers."
             tell(f"TiltedKMeans: {what}", ConvergenceWarning)
 
     def objective_of(self, losses):

@@ -208,36 +208,6 @@ def refine(problem: TiltedRows, centers, labels):
     return centers + length[:, None] * step
 
 
-def assign(problem: TiltedRows, state: Partition):
-    """Labels of the nearest centres (Algorithm 2), unless that raises the objective.
-
-    J_k is concave in its members' terms, so a nearer centre may cost more. Then labels minimise the linear bound of J_k.
-    """
-    labels = nearest(problem, state.centers)
-    now = cluster_losses(problem, state.centers, state.labels).sum()
-    raised = ~(cluster_losses(problem, state.centers, labels).sum() <= now)
-
-    # A loop of at most one round: under vmap, lax.cond would compute both branches for every run.
-    def instead(_):
-        return jnp.bool_(False), bounded_labels(problem, state)
-
-    return jax.lax.while_loop(lambda carry: carry[0], instead, (raised, labels))[1]
-
-
-def bounded_labels(problem: TiltedRows, state: Partition):
-    """argmin_k of expm1(t d_ik) / (1 + A_k), in logarithms, with A_k = exp(t J_k) - 1 the sum in cluster k."""
-
-    def cheapest(block, centers, tilt, slope):
-        exponent = tilt * jnp.maximum(block.distances(centers), 0.0)
-        return (exponent + jnp.log(-jnp.expm1(-jnp.maximum(exponent, 1e-30))) - slope[:, None]).argmin(0)
-
-    slope = problem.tilt * cluster_losses(problem, state.centers, state.labels)
-    labels = each(cheapest, problem.rows, state.centers, problem.tilt, slope)
-    now = cluster_losses(problem, state.centers, state.labels).sum()
-    lower = cluster_losses(problem, state.centers, labels).sum() <= now  # rounding may disagree with the bound
-    return jnp.where(lower, labels, state.labels)
-
-
 def revive(problem: TiltedRows, state: Partition) -> Partition:
     """Move the centres of empty clusters to the rows farthest from theirs: the objective does not depend on them."""
     n_clusters, rows = len(state.centers), with_own(problem, state.centers, state.labels)
@@ -250,10 +220,14 @@ def revive(problem: TiltedRows, state: Partition) -> Partition:
 
 
 def newton(problem: TiltedRows, state: Partition):
-    """Assignment, then refinement; the objective never increases."""
+    """An iteration of Algorithm 2 with Newton's steps: refinement at fixed labels, then every row to its nearest centre.
+
+    The refinement never raises the objective. The assignment can, because J_k is concave in its members' terms; where it was
+    refused for that, clusters lost all rows but a few outliers.
+    """
     state = revive(problem, state)
-    labels = assign(problem, state)
-    centers = refine(problem, state.centers, labels)
+    centers = refine(problem, state.centers, state.labels)
+    labels = nearest(problem, centers)
     return Partition(centers, labels, state.key), cluster_losses(problem, centers, labels).sum()
 
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import validate_data
 
 from bayesfair._arrays import row_numbers
-from bayesfair._check import message, refuse_unread, tell
+from bayesfair._check import check_same_rows, message, refuse_unread, tell
 from bayesfair._jit import jit
 from bayesfair._names import Graph, csr_array
 from bayesfair._scaling import Scaling, scaling_of, warn_of_scales
@@ -32,6 +32,7 @@ from bayesfair.engines.hard_clusters import cost_of, means_of, medians_of
 from bayesfair.engines.optimize import Outcome
 from bayesfair.engines.row_split import free
 from bayesfair.engines.samples import FEWEST, stratified, weights_as_of_all
+from bayesfair.engines.tables import refuse_groups_as_y
 from bayesfair.engines.vfc import (
     FLOOR,
     NEIGHBOURS,
@@ -207,6 +208,7 @@ class VariationalFairClustering(Engine):
             If the table, affinity, graph, groups, weights or a setting are not valid. The message names the argument, the
             rule and the remedy.
         """
+        refuse_groups_as_y(y, sensitive_features)
         return self._fit(X, sensitive_features, sample_weight)
 
     def __sklearn_tags__(self):
@@ -236,6 +238,7 @@ class VariationalFairClustering(Engine):
             sensitive_features = groups_of_nodes(X, sensitive_features)
             X = nodes_of_graph(X)
         elif self.affinity == "precomputed":
+            check_same_rows(X=X, sensitive_features=sensitive_features, sample_weight=sample_weight)
             X = nodes_of_matrix(X)
         return super()._data(X, sensitive_features, sample_weight)
 

@@ -6,6 +6,8 @@ Each one is loaded on first use, as NumPyro takes seconds to import.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from bayesfair._interrupts import interrupts_held
+
 _HOMES = {
     "BayesianFairMixture": "bayesfair.estimators.bayesian_fair_mixture",
     "GibbsFairClustering": "bayesfair.estimators.gibbs_fair_clustering",
@@ -22,5 +24,6 @@ else:
 
     def __getattr__(name):
         if name in _HOMES:
-            return getattr(import_module(_HOMES[name]), name)
+            with interrupts_held():
+                return getattr(import_module(_HOMES[name]), name)
         raise AttributeError(f"module 'bayesfair.estimators' has no attribute {name!r}")

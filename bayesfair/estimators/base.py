@@ -10,17 +10,19 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
-from bayesfair._check import attempt, column_names, message, random_state_of, row_names
+from bayesfair._arrays import digest
+from bayesfair._check import attempt, column_names, index_of, message, random_state_of
 from bayesfair._columns import noted_scaling
 from bayesfair._memory import peak_memory
 from bayesfair._names import DataTree
-from bayesfair.distributed.messages import digest
 from bayesfair.engines.base import whole_or_not
+from bayesfair.fairness.groups import names_of_attributes
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
 from bayesfair.posterior.files import write_tree
 from bayesfair.posterior.in_short import brief
+from bayesfair.posterior.labels import is_on_disk
 from bayesfair.posterior.saved import FORMAT, plain, settings_of
-from bayesfair.posterior.schema import check_whole
+from bayesfair.posterior.schema import check_whole, names_of_rows
 from bayesfair.posterior.tree import add_derived
 from bayesfair.posterior.verdict import warn_of_disagreement
 
@@ -28,6 +30,7 @@ OF_YOUR_OWN = {"loss": "Loss object", "target": "Target class"}  # settings that
 MAY_CHANGE = {"num_draws", "progress_bar", "mesh", "chain_method"}  # between `fit` and `resume`
 COLOURS = {"good": "#117733", "caution": "#ddcc77", "bad": "#882255"}  # the report's colours
 PLAIN = "#888888"
+_TABLE = "observed_data/X"
 STYLE = "border-left: 0.4em solid {}; padding: 0.1em 0.8em; margin: 0.5em 0; max-width: 48em; overflow-wrap: anywhere"
 
 
@@ -59,12 +62,12 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If X was changed after the fit.
+            If X or the posterior was changed after the fit. `bayesfair.posterior.write_tree` writes any posterior.
         OSError
             If the path cannot be written.
         """
         check_is_fitted(self, "posterior_")
-        self._check_same_table()
+        self._check_same_values()
         write_tree(self.posterior_, path)
 
     @whole_or_not
@@ -92,6 +95,7 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         """
         check_is_fitted(self, "posterior_")
         check_whole(self.posterior_, "`posterior_`", "Assign the run's own tree to it, or fit again.")
+        self._check_same_values()
         self._check_same_settings()
         return self._resume(num_draws)
 
@@ -113,12 +117,12 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         """For the tree's sample_stats: seconds, with compilation and the search for modes, and the process's peak bytes."""
         return {"sampling_time": perf_counter() - self._started, "peak_memory": peak_memory()}
 
-    def _describe(self, X, **more):
-        """Take the names of the user's table X, and `more` of its columns, for the tree."""
-        names = column_names(X)
+    def _describe(self, X, sensitive_features, **more):
+        """Take the names of the user's table X and of its sensitive columns, and `more` of its columns, for the tree."""
+        names, more = column_names(X), more | {"sensitive": names_of_attributes(sensitive_features)}
         more |= {"named_by_text": names is not None and all(isinstance(name, str) for name in names)}
         names = None if names is None else [str(name) for name in names]
-        self._names, self._row_names = {"feature_names": names, **more, "scaling": noted_scaling(X)}, row_names(X)
+        self._names, self._row_names = {"feature_names": names, **more, "scaling": noted_scaling(X)}, index_of(X)
 
     def _draw_seed(self):
         self._seed = int(random_state_of(self.random_state).randint(2**31 - 1))
@@ -129,11 +133,19 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         known |= {"seed": self._seed, "names": self._names}
         return known | ({} if self.provenance is None else {"provenance": self.provenance}) | of_the_run
 
-    def _check_same_table(self):
-        """Raise a ValueError if X, which may be the user's own array, has changed since the fit."""
-        if self._checksum != _checksum_of_table(self.posterior_):
+    def _check_same_values(self):
+        """Raise a ValueError if X, which may be the user's own array, or another variable has changed since the fit."""
+        now = _checksums(self.posterior_)
+        changed = [place for place, checksum in self._checksums.items() if now.get(place, checksum) != checksum]
+        if _TABLE in changed:
             remedy = "The posterior belongs to the old table: change a copy of it, and fit again."
             raise ValueError(message("X", "be unchanged since the fit", "a table that was changed", remedy))
+        if changed:
+            got = f"other values of {', '.join(changed)}"
+            remedy = (
+                "Fit again, or load the run. To keep a changed posterior, write it with bayesfair.posterior.write_tree."
+            )
+            raise ValueError(message("posterior_", "hold the values of the run", got, remedy))
 
     def _check_same_settings(self):
         """Raise a ValueError if a setting differs from that of the posterior; one that no file holds is not compared."""
@@ -159,6 +171,7 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         """
         self._take(tree, run)
         add_derived(tree, self._point)
+        self._checksums = _checksums(tree)
         self._derive(**self._derived())
         return self
 
@@ -167,8 +180,8 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         for name in list(vars(self)):
             if name == "_in_short" or (name.endswith("_") and name != "posterior_"):
                 delattr(self, name)  # left from an earlier posterior
-        self._checksum = _checksum_of_table(tree)
-        self._row_names = tree["posterior"]["obs"].values
+        self._checksums = {_TABLE: digest(tree[_TABLE].values)}  # what is derived may change the others
+        self._row_names = names_of_rows(tree)
         self.n_features_in_ = tree["observed_data"]["X"].shape[1]
         names = self._names["feature_names"]
         if self._names.get("named_by_text", names is not None):  # as in scikit-learn; unknown in older files
@@ -194,8 +207,12 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         attempt("The comparison of the chains", lambda: warn_of_disagreement(self.posterior_, remedy()))
 
 
-def _checksum_of_table(tree):
-    return digest(tree["observed_data"]["X"].values)
+def _checksums(tree):
+    """{group/variable: checksum} of what the tree has in memory."""
+    variables = {
+        f"{group}/{name}": values for group, node in tree.children.items() for name, values in node.data_vars.items()
+    }
+    return {place: digest(values.values) for place, values in variables.items() if not is_on_disk(values)}
 
 
 def _note_as_html(note):

@@ -12,10 +12,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._check import check_integer, message, place, refuse_unread, tell, warn_of_no_numbers
 from bayesfair._names import DataTree
+from bayesfair._percent import percent
 from bayesfair._scaling import center_and_spread
 from bayesfair._settings import Count, Length, NotNegative, Positive, Seed, check_settings
 from bayesfair.engines.base import check_distinct, whole_or_not
-from bayesfair.engines.tables import Encoder, categorical_positions, encoder_of, fit_encoder, read_columns, read_groups
+from bayesfair.engines.tables import (
+    Encoder,
+    categorical_positions,
+    encoder_of,
+    fit_encoder,
+    read_columns,
+    read_groups,
+    refuse_groups_as_y,
+)
 from bayesfair.estimators.base import PosteriorEstimator
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import gap
@@ -25,6 +34,7 @@ from bayesfair.models.run import RunSettings, make_run
 from bayesfair.models.sampler import resolve_chain_method
 from bayesfair.models.starts import STARTS
 from bayesfair.posterior.files import read_run
+from bayesfair.posterior.guarantees import masses_of
 from bayesfair.posterior.memory import check_memory
 from bayesfair.posterior.saved import STATE, arrays_of, state_dataset
 from bayesfair.posterior.tree import build_tree, draws_of
@@ -32,6 +42,7 @@ from bayesfair.posterior.tree import build_tree, draws_of
 LABEL_BYTES = 16  # per label: in the draws, with its row's log-likelihood, and in the tree
 SPREADS = 1e-12, 1e12  # of columns: the model squares them in float32
 NARROW = 3e-3  # standard deviation of a cluster over a column's: below it float32 cancels to an error of .01 in a row's density
+OFTEN_EMPTY = 0.05  # share of the draws from which on an empty component is told
 PRIOR = "parameters"  # the variable of the group log_prior
 
 
@@ -188,6 +199,7 @@ class BayesianFairMixture(PosteriorEstimator):
             If the table, the groups or a setting are not valid, or there is not enough memory for the draws. The message names
             the argument, the rule and the remedy.
         """
+        refuse_groups_as_y(y, sensitive_features)
         self._start_clock()
         check_settings(self)
         self._check_settings()
@@ -204,7 +216,7 @@ class BayesianFairMixture(PosteriorEstimator):
         check_memory(shape, self.n_components, x.shape[1] + codes.shape[1], label_bytes=LABEL_BYTES)
         self._draw_seed()
         levels = [] if encoder.levels is None else [part.tolist() for part in encoder.levels.categories_]
-        self._describe(X, **self._kinds(X), levels=levels, groups=list(groups.names))
+        self._describe(X, sensitive_features, **self._kinds(X), levels=levels, groups=list(groups.names))
         run = self._make_run(x, codes, groups, encoder)
         if self.inference == "svi":
             self._wanted = num_draws = self.num_chains * self.num_draws
@@ -245,7 +257,7 @@ class BayesianFairMixture(PosteriorEstimator):
     def _draw(self, run, num_draws):
         self._wanted = (0 if run.draws is None else run.draws["lp"].shape[1]) + num_draws
         self._finish(run.draw(num_draws, *self._going))
-        remedy = "tempering=True (--tempering) visits all modes in one chain."
+        remedy = "tempering=True visits all modes in one chain."
         self._warn_of_disagreement(lambda: remedy if run.sampler.kind == "nuts" else "")
         return self
 
@@ -277,18 +289,21 @@ class BayesianFairMixture(PosteriorEstimator):
         return self
 
     def _warn_of_empty(self):
-        """Warn of components that are no row's most frequent one."""
+        """Warn of components that are no row's most frequent one and empty in more than a few draws."""
         labels = getattr(self, "labels_", np.arange(self.n_components))  # may be missing
         empty = np.setdiff1d(np.arange(self.n_components), labels).tolist()
+        share = (masses_of(self.posterior_).sum(2) == 0).mean(0)
+        empty = [component for component in empty if share[component] >= OFTEN_EMPTY]
         if empty and not self._run.mixture.prior.is_sparse:
-            what = f"components {empty} are no row's most frequent one; they are empty in some draws"
+            often = f"empty in {percent(share[empty].max())} of the draws"
+            what = f"components {empty} are no row's most frequent one, and {often}"
             tell(f"{type(self).__name__}: {what}. Remedy: ask for fewer components.", ConvergenceWarning)
 
     def _warn_of_narrow(self, run):
         """Warn of columns in which clusters are so narrow that densities in float32 have few digits."""
         if "scales" not in run.draws:
             return
-        spread, scales = np.asarray(run.observed.scaling.spread, float), run.draws["scales"]
+        spread, scales = np.asarray(run.observed.units.spread, float), run.draws["scales"]
         if self.covariance_type == "isotropic":
             scales, spread = scales[..., None, None], spread.max(keepdims=True)
         if "correlation_cholesky" in run.draws:  # several columns may determine one
@@ -348,13 +363,13 @@ class BayesianFairMixture(PosteriorEstimator):
         check_is_fitted(self, "posterior_")
         return self._predictive("prior_predictive", self._run.prior_sites(check_integer("num_draws", num_draws)))
 
-    def posterior_predictive(self, num_draws: int = 50) -> "DataTree":
+    def posterior_predictive(self, num_draws: int | None = None) -> "DataTree":
         """Simulate tables from evenly spaced draws of the posterior, for `bayesfair.plots.predictive` or ArviZ.
 
         Parameters
         ----------
-        num_draws : int, at least 1, default 50
-            Number of tables.
+        num_draws : int, at least 1, optional
+            Number of tables. By default 50, or as many as there are draws.
 
         Returns
         -------
@@ -364,6 +379,7 @@ class BayesianFairMixture(PosteriorEstimator):
         check_is_fitted(self, "posterior_")
         sites = self._run.sites
         total = len(sites["weights"])
+        num_draws = min(50, total) if num_draws is None else num_draws
         num_draws = check_integer("num_draws", num_draws, maximum=total, remedy=f"There are {total} draws.")
         chosen = np.linspace(0, total - 1, num_draws).astype(int)
         return self._predictive("posterior_predictive", {name: value[chosen] for name, value in sites.items()})
@@ -396,7 +412,10 @@ class BayesianFairMixture(PosteriorEstimator):
         return self._run.psi(columns.continuous, self._run.encoder.codes(columns.categorical))
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """The likeliest cluster of every row, each row on its own: nothing guarantees balance.
+        """The likeliest cluster of every row on its own: `predict_proba(X).argmax(1)`.
+
+        Nothing guarantees balance. The rows of the fit do not always get their `labels_`, their most frequent drawn
+        labels: every cluster that all draws use has at least one row in those.
 
         Parameters
         ----------

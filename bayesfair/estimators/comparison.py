@@ -12,11 +12,22 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from bayesfair._check import Interrupted, check_integer, message, random_state_of
+from bayesfair._arviz import own_settings
+from bayesfair._check import (
+    Interrupted,
+    check_docstrings,
+    check_integer,
+    check_same_rows,
+    listed,
+    message,
+    random_state_of,
+    tell,
+)
 from bayesfair._progress import progress
 from bayesfair.fairness.distances import distance_report
-from bayesfair.fairness.groups import Groups, groups_for_fit
+from bayesfair.fairness.groups import groups_for_fit
 from bayesfair.fairness.metrics import balance, gap
+from bayesfair.fairness.plain import plain_kmeans, share_above
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
 from bayesfair.posterior.diagnostics import scalar_table
 from bayesfair.posterior.mode_tables import modes
@@ -78,7 +89,8 @@ def compare_clusters(
     * used: clusters that `labels_` use;
     * cost: sum of squared distances of the rows to the means of their clusters (numeric X);
     * max_distance and distance_variance: see `bayesfair.fairness.distance_report`;
-    * plain_cost: cost of k-means without fairness; fairness_cost: how much higher `cost` is, as a share of it;
+    * plain_cost: cost of k-means without fairness; fairness_cost: how much higher `cost` is, as a share of it, NaN if it is 0
+      because each distinct row has a cluster of its own;
     * expected_loss: posterior mean of the clustering loss of the sampler;
     * balance and gap: of `labels_`;
     * bootstrap_ari: mean adjusted Rand index of `labels_` and those of a fit to rows drawn anew within the groups, with
@@ -94,6 +106,7 @@ def compare_clusters(
 
     `thinning` and `mode_jumps` become 1 and False where they are "auto", which is cheaper. Masses of modes need a number
     for `mode_jumps`. Convergence is reported by columns, not by warnings.
+    The largest number of clusters is fitted first. Ctrl-C returns the rows that are done, with a warning.
 
     Examples
     --------
@@ -104,6 +117,7 @@ def compare_clusters(
     >>> table.index.tolist(), bool(table["cost"].is_monotonic_decreasing)
     ([2, 3, 4], True)
     """
+    check_same_rows(X=X, sensitive_features=sensitive_features)
     parameter, numbers = _parameter(estimator), _numbers(n_clusters)
     check_integer("num_bootstraps", num_bootstraps, minimum=0)
     seed = int(random_state_of(estimator.random_state).randint(2**31 - 1))
@@ -113,16 +127,24 @@ def compare_clusters(
         groups = groups_for_fit(sensitive_features, _num_samples(X), crossed=crossed)  # small groups are not merged
     rows = {}
     with progress(len(numbers) * (1 + num_bootstraps), "fits", progress_bar) as bar:
-        for k in sorted(numbers, reverse=True):
-            asked = clone(estimator).set_params(**{parameter: k})
-            fitted = _fit(asked, X, sensitive_features)
-            bar.update(1)
-            rows[k] = _figures(fitted, X, groups, seed)
-            samples = _samples(len(fitted.labels_), groups, num_bootstraps, seed)
-            if num_bootstraps:
-                agreements = [_agreement(asked, fitted.labels_, X, groups, drawn, bar) for drawn in samples]
-                rows[k]["bootstrap_ari"] = float(np.mean(agreements))
-    table = pd.DataFrame.from_dict({k: rows[k] for k in numbers}, orient="index").rename_axis("n_clusters")
+        try:
+            for k in sorted(numbers, reverse=True):
+                asked = clone(estimator).set_params(**{parameter: k})
+                fitted = _fit(asked, X, sensitive_features)
+                bar.update(1)
+                figures = _figures(fitted, X, groups, seed)
+                samples = _samples(len(fitted.labels_), groups, num_bootstraps, seed)
+                if num_bootstraps:
+                    agreements = [_agreement(asked, fitted.labels_, X, groups, drawn, bar) for drawn in samples]
+                    figures["bootstrap_ari"] = float(np.mean(agreements))
+                rows[k] = figures
+        except KeyboardInterrupt:
+            if not rows:
+                raise
+            missing = listed(k for k in numbers if k not in rows)
+            tell(f"Interrupted: the table has the rows that were done. It lacks n_clusters = {missing}.", Interrupted)
+    done = {k: rows[k] for k in numbers if k in rows}
+    table = pd.DataFrame.from_dict(done, orient="index").rename_axis("n_clusters")
     table.attrs.update(method=type(estimator).__name__, elbow=_elbow(table))
     return table
 
@@ -185,7 +207,7 @@ def _agreement(asked, labels, X, groups, drawn, bar):
     """Adjusted Rand index between `labels` and a short fit to the rows `drawn`, on these rows."""
     from sklearn.metrics import adjusted_rand_score
 
-    of_drawn = None if groups is None else Groups(groups.code[drawn], groups.names, groups.attributes)
+    of_drawn = None if groups is None else groups._replace(code=groups.code[drawn])
     short = _fit(clone(asked).set_params(**_briefly(asked)), _safe_indexing(X, drawn), of_drawn)
     bar.update(1)
     common, first = np.unique(drawn, return_index=True)
@@ -208,8 +230,6 @@ def _figures(fitted, X, groups, seed):
 
 
 def _costs(labels, X, fitted, seed, is_fair):
-    from sklearn.cluster import KMeans
-
     try:
         rows = np.asarray(X, dtype=np.float64)
     except (TypeError, ValueError):  # categories
@@ -221,8 +241,8 @@ def _costs(labels, X, fitted, seed, is_fair):
     costs |= {name: distances[name] for name in ("max_distance", "distance_variance")}
     if is_fair:
         k = fitted.get_params(deep=False)[_parameter(fitted)]
-        costs["plain_cost"] = float(KMeans(k, n_init=10, random_state=seed).fit(rows).inertia_)
-        costs["fairness_cost"] = costs["cost"] / costs["plain_cost"] - 1
+        costs["plain_cost"] = plain_kmeans(rows, k, n_init=10, seed=seed)[1]
+        costs["fairness_cost"] = share_above(costs["cost"], costs["plain_cost"])
     return costs
 
 
@@ -248,11 +268,13 @@ def _chains_agreement(labels):
 
 
 def _loo(tree):
+    check_docstrings()
     from arviz_stats import loo
 
     with warnings.catch_warnings():  # of large Pareto k, which a column reports
         warnings.simplefilter("ignore", UserWarning)
-        told = loo(tree, pointwise=True)
+        with own_settings():
+            told = loo(tree, pointwise=True)
     bad = (told.pareto_k > BAD_PARETO_K).mean()
     return {"loo": float(told.elpd), "loo_se": float(told.se), "loo_bad_k": float(bad)}
 

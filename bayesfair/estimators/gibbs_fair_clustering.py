@@ -10,24 +10,31 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from bayesfair._arrays import cluster_sums, code_masses
-from bayesfair._check import check_integer, check_positive_weights, column_names, message, refuse_unread
+from bayesfair._arrays import cluster_sums, code_masses, digest
+from bayesfair._check import (
+    check_integer,
+    check_positive_weights,
+    check_same_rows,
+    column_names,
+    message,
+    refuse_unread,
+)
 from bayesfair._draws import concatenate
 from bayesfair._memory import give_back_freed
 from bayesfair._scaling import warn_of_scales
 from bayesfair._settings import Count, Length, Positive, Seed, check_settings
 from bayesfair.balanced.placement import balanced_placement
-from bayesfair.distributed.messages import agreed, check_alike, digest, first_then_others, leads, sharing
+from bayesfair.distributed.messages import agreed, check_alike, first_then_others, leads, sharing
 from bayesfair.distributed.processes import WHY_NO_ROWS
 from bayesfair.engines.base import check_distinct, whole_or_not
-from bayesfair.engines.tables import categorical_positions, read_columns, read_groups
+from bayesfair.engines.tables import categorical_positions, read_columns, read_groups, refuse_groups_as_y
 from bayesfair.estimators.base import OF_YOUR_OWN, PosteriorEstimator
 from bayesfair.estimators.mixed_tables import MixedTable, mixed_table
 from bayesfair.estimators.new_rows import distances, place_fairlets, soft_memberships
 from bayesfair.estimators.saved_runs import continued, modes_dataset, refuse_shares, state_of
 from bayesfair.estimators.store import Store, Writer
 from bayesfair.fairness.balanced import balance_constraint
-from bayesfair.fairness.groups import known_groups
+from bayesfair.fairness.groups import check_same_attributes, known_groups
 from bayesfair.gibbs.capabilities import HasFairlets
 from bayesfair.gibbs.loss import Loss
 from bayesfair.gibbs.losses import resolve_loss
@@ -311,6 +318,7 @@ class GibbsFairClustering(PosteriorEstimator):
 
         Of processes that share chains the first one writes the store, and the others read it at the end.
         """
+        refuse_groups_as_y(y, sensitive_features)
         self._start_clock()
         check_settings(self)
         _refuse_rows(self.mesh)
@@ -322,8 +330,10 @@ class GibbsFairClustering(PosteriorEstimator):
         where = categorical_positions(X, self.categorical_features)
         self._mixed = mixed_table(columns, where, column_names(X), self._loss, self.category_weight, weight)
         groups = read_groups(self, sensitive_features, len(columns.continuous), X=X)
-        self._describe(X, mixed=self._mixed._asdict())
-        X = self._mixed.numbers(columns)
+        rows = self._mixed.numbers(columns)
+        self._mixed = self._mixed.counted(rows, self._loss, weight)
+        self._describe(X, sensitive_features, mixed=self._mixed._asdict())
+        X = rows
         self._kept_of = self.num_draws
         self._check_room(X, self.num_draws)
         self._draw_seed()
@@ -386,7 +396,6 @@ class GibbsFairClustering(PosteriorEstimator):
             return self._go_on(num_draws)
 
     def _go_on(self, num_draws):
-        self._check_same_table()
         tree, done = self.posterior_, self.posterior_["posterior"].sizes["draw"]
         self._start_clock(tree)
         missing = self._run["wanted"] - done
@@ -407,9 +416,11 @@ class GibbsFairClustering(PosteriorEstimator):
         return self.progress_bar and leads()
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """The cluster of `labels_` with the nearest centre, by the dissimilarity of the loss.
+        """The likeliest cluster of every row on its own: `predict_proba(X).argmax(1)`.
 
-        Each row is placed on its own, so nothing guarantees the balance of new rows. `reassign` places them together.
+        Nothing guarantees the balance of new rows. `reassign` places them together. The rows of the fit do not always get their
+        `labels_`: those are balanced, and some rows are in a less likely cluster for it. For a target of your own without
+        `lambda_c` it is the cluster of `labels_` with the nearest centre.
 
         Parameters
         ----------
@@ -426,7 +437,10 @@ class GibbsFairClustering(PosteriorEstimator):
         ValueError
             If the columns differ from those of the fit.
         """
-        return self._distances(X)[1].argmin(1)
+        check_is_fitted(self, "posterior_")
+        if "lambda_c" not in self.posterior_["posterior"]:
+            return self._distances(X)[1].argmin(1)
+        return self.predict_proba(X).argmax(1)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """The probability of each cluster for rows on their own, averaged over up to 400 draws.
@@ -486,15 +500,19 @@ class GibbsFairClustering(PosteriorEstimator):
         Raises
         ------
         ValueError
-            If there are groups that the fit had not, only one group for fairlets, or groups that cannot be balanced so.
+            If row indexes differ, sensitive columns have other names than in the fit, or there are groups that the fit had not,
+            only one group for fairlets, or groups that cannot be balanced so.
         """
-        X, cost = self._distances(X)
+        check_is_fitted(self, "posterior_")
+        check_same_rows(X=X, sensitive_features=sensitive_features)
         known, of_fit = groups_of(self.posterior_), self.get_params() | settings_of(self.posterior_)["parameters"]
         composition, promise = of_fit["composition"], self._run["promise"]
         if isinstance(composition, str) and composition == "singletons" and promise == "fairlets":
             promise = None
         if len(known.names) == 1 or promise is None:
-            return cost.argmin(1)
+            return self.predict(X)
+        check_same_attributes(sensitive_features, self._names.get("sensitive"))
+        X, cost = self._distances(X)
         groups = known_groups(sensitive_features, len(X), known, of_fit["merged_group_name"])
         if promise == "labels":
             return balanced_placement(cost, groups.code, balance_constraint(groups, of_fit["min_balance"]))
@@ -573,7 +591,7 @@ class GibbsFairClustering(PosteriorEstimator):
         taken["fairlets"] = fairlet_bytes(self.num_chains, len(self._keeping().among(num_draws)), len(X))
         if self._store is not None:
             return check_disk(self._store.path, shape, *sizes, **taken)
-        remedy = "Pass fit(..., store='run.zarr') (--out run.zarr), which keeps draws on disk, or ask for less."
+        remedy = "Pass fit(..., store='run.zarr'), which keeps draws on disk, or ask for less."
         return check_memory(shape, *sizes, **taken, remedy=remedy)
 
     def _keeping(self, done=0):
@@ -614,7 +632,7 @@ class GibbsFairClustering(PosteriorEstimator):
         tried = plain(self.tempering) is True or problem.target.n_obs <= FEW_ROWS
         if not unknown or tried or "lp" not in problem.target.statistics:
             return ""
-        return "tempering=True (--tempering) may cross modes, with some hundreds of rows."
+        return "tempering=True may cross modes, with some hundreds of rows."
 
     def _draw_in_memory(self, problem, run, num_draws, table, earlier, settings):
         run, draws = draw(run, problem.target, num_draws, self.thinning_, self._shows_progress)
@@ -719,7 +737,9 @@ def _about_fairlets(problem):
 
 
 def _mixed_of(names, n_columns) -> MixedTable:
-    """The `MixedTable` in a file; older files have no categories."""
+    """The `MixedTable` in a file; older files have no categories, or count L - 1 dimensions for L levels."""
     if "mixed" not in names:
         return MixedTable(names=names["feature_names"], n_numbers=n_columns)
-    return MixedTable(**names["mixed"])
+    mixed = MixedTable(**names["mixed"])
+    of_older = mixed.n_numbers + sum(len(part) - 1 for part in mixed.levels)
+    return mixed._replace(dim=of_older) if mixed.dim is None else mixed

@@ -17,6 +17,7 @@ from bayesfair._check import message, tell
 from bayesfair._scaling import center_and_spread
 from bayesfair.engines.tables import FEW_ROWS, Columns, Encoder, encoder_of, fit_encoder
 from bayesfair.fairlets.dissimilarity import Minkowski
+from bayesfair.gibbs.dimensions import dimensions_that_count
 from bayesfair.gibbs.loss import Loss
 from bayesfair.gibbs.losses import KMeansLoss
 
@@ -26,7 +27,8 @@ MANY_LEVELS = 0.5  # levels per row above which a column probably names the rows
 class MixedTable(NamedTuple):
     """The encoding of rows: positions `where` of the categorical columns, their `levels`, and scales of their indicators.
 
-    names: of the encoded columns, None if the table has no names. n_numbers: how many columns held numbers.
+    names: of the encoded columns, None if the table has no names. n_numbers: how many columns held numbers. dim: how many
+    dimensions of the training table count in the law of lambda, see `dimensions_that_count`; None before they are counted.
     """
 
     where: tuple = ()
@@ -35,11 +37,12 @@ class MixedTable(NamedTuple):
     names: list[str] | None = None
     n_numbers: int = 0
     both: bool = False  # does a column of two levels have two indicators, instead of one for the second?
+    dim: float | None = None
 
-    @property
-    def dim(self) -> int:
-        """Dimensions that the rows span: L - 1 for a column of L levels."""
-        return self.n_numbers + sum(len(part) - 1 for part in self.levels)
+    def counted(self, rows, loss: Loss, weight):
+        """The table with the dimensions of its encoded training `rows`, which have a `weight` (N,)."""
+        widths = [len(shown_levels(len(part), self.both)) for part in self.levels]
+        return self._replace(dim=dimensions_that_count(rows, self.n_numbers, widths, loss, weight))
 
     def numbers(self, columns: Columns) -> np.ndarray:
         """The rows (N, encoded columns), numeric columns first. Raises a ValueError for a level not seen in the fit."""

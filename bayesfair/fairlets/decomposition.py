@@ -12,8 +12,8 @@ from bayesfair._check import (
     check_integer,
     check_number,
     check_positive_weights,
-    check_same_index,
     check_same_length,
+    check_same_rows,
     column_names,
     generator_of,
     message,
@@ -348,7 +348,7 @@ def decompose(
     >>> bf.fairlets.decompose([[0.0], [1.0], [5.0], [6.0]], ["a", "b", "a", "b"]).fairlet.tolist()
     [0, 0, 1, 1]
     """
-    check_same_index("sensitive", sensitive, "X", X)
+    check_same_rows(X=X, sensitive=sensitive, sample_weight=sample_weight)
     given, names = X, column_names(X)
     check_integer("exact_up_to", exact_up_to, minimum=0)
     X, groups = features_of(X), encode_groups(sensitive, argument="sensitive")
@@ -361,7 +361,7 @@ def decompose(
     held, code = capacities(groups.sizes, composition, groups.names), groups.code
     if isinstance(composition, str) and (ruled := rule_of_small_groups(groups.sizes, groups.names)):
         tell(ruled)
-    weight = None if sample_weight is None else check_positive_weights(sample_weight, len(X), X)
+    weight = None if sample_weight is None else check_positive_weights(sample_weight, len(X), given)
     degree, rng = DEGREES.get(type(dissimilarity)), generator_of(random_state)
     # Scaling does not change the answer, and the network simplex has absolute tolerances.
     units = Scaling(np.zeros(X.shape[1]), 0)

@@ -6,8 +6,8 @@ Chakraborty, Bhattacharya and Pati (2023, arXiv 2305.17557) for weights; Algorit
 A step draws a cell (i1, j1). If H[i1, j1] = 1: j2 is drawn among the zeros of row i1, then i2 among the ones of column
 j2. If it is 0: i2 is drawn among the *ones of column j1*, then j2 among the *zeros of row i2*. A checkerboard is
 swapped with the heat-bath or Metropolis probability of w' / w. The proposal is symmetric: the four starting cells of a
-checkerboard propose it with (1/z_i1 + 1/z_i2)(1/o_j1 + 1/o_j2) over the number of cells, with z the zeros of a row and
-o the ones of a column, the same before and after.
+checkerboard propose it with (1/z_i1 + 1/z_i2)(1/o_j1 + 1/o_j2) over the number of cells, with z the zeros of a row that
+may become ones and o the ones of a column, the same before and after.
 
 Structural zeros (weight 0) can split the matrices into classes that 2 x 2 swaps do not connect, such as the two
 derangements of three. With structural zeros half of the steps are *alternating cycles*: from a random row walk to a one
@@ -17,16 +17,14 @@ matrix, so the reversed cycle is as probable as the cycle: symmetric again. Two 
 such cycles, each of at most min(shape) rows, so every matrix can be reached.
 """
 
-from functools import partial
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesfair._check import check_integer, listed, message
-from bayesfair._jit import jit
+
+CELLS = 200_000_000  # of rows and columns that are read between two looks for Ctrl-C: less than a second
 
 
 class Info(NamedTuple):
@@ -113,7 +111,7 @@ def _margin(argument, sums):
     return values.astype(np.int64)
 
 
-def rectangular_loop(key, H, weights, num_steps, *, margins=None, acceptance="heat-bath"):
+def rectangular_loop(H, weights, num_steps, random_state=0, *, margins=None, acceptance="heat-bath"):
     """Run the weighted rectangular loop on a binary matrix with fixed margins.
 
     The steps are reversible for p(H) proportional to the product of the weights under the ones of H, over all binary
@@ -121,14 +119,14 @@ def rectangular_loop(key, H, weights, num_steps, *, margins=None, acceptance="he
 
     Parameters
     ----------
-    key : jax.Array
-        A JAX random key.
     H : array-like or SciPy sparse matrix of shape (n_rows, n_columns), or None
         Zeros and ones, where the loop starts. None with `margins`.
     weights : array-like of shape (n_rows, n_columns)
         Finite and at least 0. The matrix stays 0 where the weight is 0.
     num_steps : int, at least 0
         Number of steps.
+    random_state : int of at least 0 or None, default 0
+        The seed. None is another one every time.
     margins : pair of array-like of int, optional
         Sums of the rows and of the columns. The loop starts at their `feasible_matrix`.
     acceptance : {"heat-bath", "metropolis"}, default "heat-bath"
@@ -136,7 +134,7 @@ def rectangular_loop(key, H, weights, num_steps, *, margins=None, acceptance="he
 
     Returns
     -------
-    H : jax.Array of shape (n_rows, n_columns)
+    H : numpy.ndarray of shape (n_rows, n_columns)
         The matrix after the last step, int8.
     info : Info
         The shares of the steps that proposed a change (`proposal_rate`) and that made one (`acceptance_rate`).
@@ -144,7 +142,7 @@ def rectangular_loop(key, H, weights, num_steps, *, margins=None, acceptance="he
     Raises
     ------
     TypeError
-        If `num_steps` is not a whole number.
+        If `num_steps` or `random_state` is not a whole number.
     ValueError
         If H has other entries than 0 and 1, or a one where the weight is 0; if weights have another shape, are negative
         or not finite; if both or none of H and margins are given; if no matrix has the margins; or if the acceptance is
@@ -157,8 +155,8 @@ def rectangular_loop(key, H, weights, num_steps, *, margins=None, acceptance="he
 
     Examples
     --------
-    >>> H, info = rectangular_loop(jax.random.PRNGKey(0), np.eye(3), np.ones((3, 3)), 100)
-    >>> np.asarray(H).sum(0).tolist()
+    >>> H, info = rectangular_loop(np.eye(3), np.ones((3, 3)), 100)
+    >>> H.sum(0).tolist()
     [1, 1, 1]
     """
     if (H is None) == (margins is None):
@@ -167,13 +165,30 @@ def rectangular_loop(key, H, weights, num_steps, *, margins=None, acceptance="he
     if margins is not None:
         H = feasible_matrix(*margins, zeros=np.asarray(weights) == 0)
     H, log_weights = _check_input(H, weights)
+    if random_state is not None:
+        remedy = "Pass a whole number for repeatable results. Keys of JAX are not read."
+        check_integer("random_state", random_state, minimum=0, remedy=remedy)
     num_steps = check_integer("num_steps", num_steps, minimum=0)
     if acceptance not in ("heat-bath", "metropolis"):
         remedy = "The two have the same target; 'metropolis' moves more often."
         raise ValueError(message("acceptance", "be 'heat-bath' or 'metropolis'", repr(acceptance), remedy))
-    cycles = bool(np.isneginf(log_weights).any())
-    H, proposed, accepted = _run(key, H, jnp.asarray(log_weights), num_steps, acceptance, cycles)
-    return H, Info(float(proposed) / max(num_steps, 1), float(accepted) / max(num_steps, 1))
+    proposed, accepted = _run(H, log_weights, num_steps, random_state, acceptance == "metropolis")
+    return H, Info(proposed / max(num_steps, 1), accepted / max(num_steps, 1))
+
+
+def _run(H, log_weights, num_steps, random_state, metropolis):
+    """Make the steps in place; returns the numbers of proposals and of changes."""
+    from bayesfair._chance import seeded  # imported late: Numba takes a second
+    from bayesfair.fairlets.loop_kernels import CLOSED, run
+
+    closed = np.isneginf(log_weights)
+    with_cycles = bool(closed.any())
+    H[closed] = CLOSED
+    s, length, made = seeded(random_state), max(1, CELLS // sum(H.shape)), []
+    for done in range(0, num_steps, length):
+        made.append(run(s, H, log_weights, min(length, num_steps - done), metropolis, with_cycles))
+    H[closed] = 0
+    return np.sum(made, axis=0).tolist() if made else (0, 0)
 
 
 def check_binary(argument, H):
@@ -199,83 +214,4 @@ def _check_input(H, weights):
         remedy = "Start from a matrix that the weights allow."
         raise ValueError(message("H", "be 0 wherever the weight is 0", f"a one in cell ({row}, {column})", remedy))
     with np.errstate(divide="ignore"):
-        return H.astype(np.int8), np.log(weights)
-
-
-def pick(mask, uniform):
-    """(index of a True entry, uniform over them, from a uniform number; is there one?)."""
-    count = mask.sum()
-    rank = jnp.minimum((uniform * count).astype(jnp.int32), count - 1)
-    return jnp.argmax(jnp.cumsum(mask) > rank), count > 0
-
-
-def rectangle(H, cell, uniforms):
-    """The matrix with the checkerboard of (cell, two uniform numbers) swapped, or H if there is none."""
-    i1, j1 = cell
-    one = H[i1, j1] == 1
-    j2_first, row_open = pick(H[i1] == 0, uniforms[0])
-    i2_second, column_open = pick(H[:, j2_first] == 1, uniforms[1])
-    i2_first, other_open = pick(H[:, j1] == 1, uniforms[0])
-    j2_second, zeros_open = pick(H[i2_first] == 0, uniforms[1])
-    i2, j2 = jnp.where(one, i2_second, i2_first), jnp.where(one, j2_first, j2_second)
-    possible = jnp.where(one, row_open & column_open, other_open & zeros_open)
-    diagonal, other = (H[i1, j1] == 1) & (H[i2, j2] == 1), (H[i1, j2] == 1) & (H[i2, j1] == 1)
-    board = (diagonal & (H[i1, j2] == 0) & (H[i2, j1] == 0)) | (other & (H[i1, j1] == 0) & (H[i2, j2] == 0))
-    rows, columns = jnp.stack([i1, i2, i1, i2]), jnp.stack([j1, j2, j2, j1])
-    return jnp.where(possible & board, H.at[rows, columns].set(1 - H[rows, columns]), H)
-
-
-def cycle(H, allowed, first_row, uniforms):
-    """The matrix with the alternating cycle of (first row, uniforms (length, 2)) swapped, or H if there is none."""
-    n_rows, n_columns = H.shape
-
-    def step(walk, pair):
-        new, row, rows_met, columns_met, state = walk  # state: 0 walking, 1 closed, 2 failed
-        column, has_one = pick(H[row] == 1, pair[0])
-        following, has_zero = pick((H[:, column] == 0) & allowed[:, column], pair[1])
-        closed = following == first_row
-        fails = ~has_one | ~has_zero | columns_met[column] | (rows_met[following] & ~closed)
-        stepped = new.at[row, column].set(0).at[following, column].set(1)
-        walking = state == 0
-        state = jnp.where(walking, jnp.where(fails, 2, jnp.where(closed, 1, 0)), state)
-        new = jnp.where(walking & ~fails, stepped, new)
-        return (new, following, rows_met.at[following].set(True), columns_met.at[column].set(True), state), None
-
-    met = jnp.zeros(n_rows, bool).at[first_row].set(True)
-    start = H, jnp.asarray(first_row), met, jnp.zeros(n_columns, bool), jnp.asarray(0)
-    (new, _, _, _, state), _ = jax.lax.scan(step, start, uniforms)
-    return jnp.where(state == 1, new, H)
-
-
-def log_acceptance(H, new, log_weights, acceptance):
-    """Log probability of accepting a proposed matrix; -inf if it has a one on a structural zero."""
-    gained, lost = (new == 1) & (H == 0), (new == 0) & (H == 1)
-    log_ratio = jnp.where(gained, log_weights, 0.0).sum() - jnp.where(lost, log_weights, 0.0).sum()
-    return jax.nn.log_sigmoid(log_ratio) if acceptance == "heat-bath" else jnp.minimum(log_ratio, 0.0)
-
-
-@jit(static_argnames=("acceptance", "cycles"))
-def _run(key, H, log_weights, num_steps, acceptance, cycles):
-    n_rows, n_columns = H.shape
-    allowed = log_weights > -jnp.inf
-
-    def propose(key, H):
-        key_kind, key_row, key_column, key_walk = jax.random.split(key, 4)
-        row = jax.random.randint(key_row, (), 0, n_rows)
-        column = jax.random.randint(key_column, (), 0, n_columns)
-        uniforms = jax.random.uniform(key_walk, (min(n_rows, n_columns) if cycles else 1, 2))
-        board = partial(rectangle, H, (row, column), uniforms[0])
-        if not cycles:
-            return board()
-        return jax.lax.cond(jax.random.bernoulli(key_kind), board, lambda: cycle(H, allowed, row, uniforms))
-
-    def step(t, carry):
-        H, proposed, accepted = carry
-        key_propose, key_accept = jax.random.split(jax.random.fold_in(key, t))
-        new = propose(key_propose, H)
-        changes = (new != H).any()
-        log_chance = log_acceptance(H, new, log_weights, acceptance)
-        taken = changes & (jnp.log(jax.random.uniform(key_accept)) < log_chance)
-        return jnp.where(taken, new, H), proposed + changes, accepted + taken
-
-    return jax.lax.fori_loop(0, num_steps, step, (jnp.asarray(H), 0, 0))
+        return np.array(H, np.int8, order="C"), np.log(np.ascontiguousarray(weights))

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesfair._arrays import cell_masses
-from bayesfair._check import check_same_index, check_same_length, message, row_names
+from bayesfair._check import check_same_length, check_same_rows, message, row_names
 from bayesfair.fairlets.compositions import Capacities, anchor_group
 from bayesfair.fairlets.decomposition import DecomposedRows, Decomposition, features_of
 from bayesfair.fairlets.dissimilarity import Dissimilarity, resolve_dissimilarity
@@ -97,7 +97,7 @@ def _with_cost(found, sensitive):
     if rows.X is None:
         return found
     if sensitive is not None:
-        check_same_index("X", rows.X, "sensitive", sensitive)
+        check_same_rows(sensitive=sensitive, X=rows.X)
     X = features_of(rows.X)
     check_same_length("X", len(X), "matrices", len(found.fairlet))
     rows.dissimilarity.check(X)

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesfair._arrays import cluster_sums
+from bayesfair._check import check_same_rows
 
 
 def fairlet_centers(X: ArrayLike, fairlet: ArrayLike, sample_weight: ArrayLike | None = None) -> np.ndarray:
@@ -32,7 +33,8 @@ def fairlet_centers(X: ArrayLike, fairlet: ArrayLike, sample_weight: ArrayLike |
     >>> bf.fairlets.fairlet_centers(np.array([[0.0], [2.0], [5.0]]), np.array([0, 0, 1])).tolist()
     [[1.0], [5.0]]
     """
-    weight = np.ones(len(X)) if sample_weight is None else sample_weight
+    check_same_rows(X=X, fairlet=fairlet, sample_weight=sample_weight)
+    weight = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight)
     mass = np.bincount(fairlet, weight)
     return cluster_sums(X, fairlet, len(mass), weight) / mass[:, None]
 

@@ -27,7 +27,8 @@ NODES = 20_000  # limit of the branch and bound, independent of the clock
 class WithinOnePerson(NamedTuple):
     """Exact balance, as near as whole rows allow: |n_gk - (N_g / N) n_k| < 1 for every group g and cluster k.
 
-    incidence: which of the J crossed groups each group of an attribute holds, None if they are the same.
+    incidence: which of the J crossed groups each group of an attribute holds, None if they are the same. The crossed groups
+    may be among these groups themselves (`each_and_together`).
     """
 
     sizes: Int[Any, " groups"]
@@ -120,7 +121,7 @@ def _own_balance(sizes, attribute):
 
 def _held(counts, incidence):
     """Members of the groups of all attributes (..., clusters, groups), from those of their crossings."""
-    return counts if incidence is None else (counts[..., None, :] * incidence).sum(-1)
+    return counts if incidence is None else counts @ incidence.T
 
 
 def _dense(incidence, n_groups):
@@ -198,15 +199,26 @@ def _tell_small(groups, n_clusters):
 def _constraint(groups, min_balance):
     incidence, sizes, attribute = None, groups.sizes.astype(np.int32), np.zeros(len(groups.names), np.int32)
     if groups.attributes:
-        member = [part.code == np.arange(len(part.names))[:, None] for part in groups.attributes]
-        incidence = np.concatenate(member).astype(np.int32)
+        incidence = members_of(groups.attributes)
         sizes = (incidence @ groups.sizes).astype(np.int32)
-        attribute = np.repeat(np.arange(len(member), dtype=np.int32), [len(part) for part in member])
+        n_levels = [len(part.names) for part in groups.attributes]
+        attribute = np.repeat(np.arange(len(n_levels), dtype=np.int32), n_levels)
     n_obs = len(groups.code)
     if isinstance(min_balance, str) and min_balance == "exact":
         return WithinOnePerson(sizes, incidence, n_obs)
     least = _checked(min_balance, sizes, attribute)
     return AtLeastBalanced(incidence, attribute, _least_beside(least, n_obs), least)
+
+
+def members_of(parts) -> Int[ndarray, "groups cells"]:
+    """Which crossed groups each group of the attributes holds."""
+    return np.concatenate([part.code == np.arange(len(part.names))[:, None] for part in parts]).astype(np.int32)
+
+
+def each_and_together(groups: Groups) -> WithinOnePerson:
+    """Exact balance of the crossed groups, and of every attribute that they cross."""
+    incidence = np.concatenate([np.eye(len(groups.names), dtype=np.int32), members_of(groups.parts)])
+    return WithinOnePerson((incidence @ groups.sizes).astype(np.int32), incidence, len(groups.code))
 
 
 def _least_beside(min_balance, n_obs):

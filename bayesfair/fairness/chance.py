@@ -1,8 +1,9 @@
 """Which groups are short of rows in which cluster, and which counts are beyond chance.
 
 If rows were dealt to clusters of these sizes by lot, the members of a group in a cluster would have a hypergeometric
-law. Its tails are exact. With many counts, the tail left out of each is divided by their number (Bonferroni), so that
-all counts together are inside their ranges with at least the stated probability.
+law. Its tails are exact. Every attribute is tested by itself, and their combinations too: one that has nothing to do with
+the clusters must not hide another one that has. Within a test, the tail left out of each count is divided by the number of
+counts (Bonferroni), so that all of them are inside their ranges with at least the stated probability.
 """
 
 from collections.abc import Mapping
@@ -19,17 +20,18 @@ def representation(assignment, clusters, attributes: Mapping[str, Groups], level
 
     Columns: `count`; `expected`, the group's share of the data times the size of the cluster; `excess`, the first less the
     second: negative where the group is short; `share_of_cluster`, `share_of_all`; `low`, `high`: the counts that drawing by lot
-    would give, all of them together with a probability of at least `level`; `p_value`, two-sided, times the number of counts
-    that are looked at; `beyond_chance`.
+    would give, all those of the attribute together with a probability of at least `level`; `p_value`, two-sided, times the
+    number of the attribute's counts; `beyond_chance`. attrs: `level`, and `counts_looked_at` of every attribute.
     """
     import pandas as pd
 
     shape = {name: (len(clusters), len(groups.names)) for name, groups in attributes.items()}
     counts = {name: cell_masses(assignment, groups.code, shape[name]) for name, groups in attributes.items()}
-    looks = sum(_different(held) for held in counts.values())
+    looks = {name: _different(held) for name, held in counts.items()}
     cells = [(name, *cell) for name in attributes for cell in np.ndindex(shape[name])]
     rows = [
-        (name, clusters[k], attributes[name].names[g], *_cell(counts[name], k, g, looks, level)) for name, k, g in cells
+        (name, clusters[k], attributes[name].names[g], *_cell(counts[name], k, g, looks[name], level))
+        for name, k, g in cells
     ]
     figures = ["count", "expected", "excess", "share_of_cluster", "share_of_all", "low", "high", "p_value"]
     table = pd.DataFrame(rows, columns=["attribute", "cluster", "group", *figures])

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesfair._check import check_features, check_same_index, check_same_length, message
+from bayesfair._check import check_features, check_same_length, check_same_rows, message
 from bayesfair._names import DataFrame
 from bayesfair.fairness.metrics import encode_assignment
 
@@ -53,7 +53,7 @@ def distance_report(
     """
     import pandas as pd
 
-    check_same_index("X", X, "labels", labels)
+    check_same_rows(labels=labels, X=X)
     X = check_features(X)
     assignment, clusters = encode_assignment(labels)
     check_same_length("X", len(X), "labels", len(assignment))

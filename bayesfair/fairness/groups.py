@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from numbers import Real
 from typing import NamedTuple
 
 import narwhals as nw
@@ -11,6 +12,8 @@ from numpy.typing import ArrayLike
 from bayesfair._arrays import BLOCK, code_masses
 from bayesfair._check import check_integer, check_same_length, check_weights, message, tell
 from bayesfair.fairness.values import columns_of, encode_values
+
+FEW_VALUES = 20  # of a column, which may differ in all rows of a small table
 
 
 class Groups(NamedTuple):
@@ -26,6 +29,10 @@ class Groups(NamedTuple):
         Filled where groups cross several attributes and each attribute is balanced on its own. It has one entry for
         each attribute, which gives the attribute's value of every crossed group. Empty where the groups themselves are
         balanced.
+    crosses : tuple of Groups
+        Like `attributes`, filled where groups cross several attributes and the crossed groups are balanced.
+    column : str
+        The name of the attribute, "" if it has none.
 
     Examples
     --------
@@ -38,6 +45,13 @@ class Groups(NamedTuple):
     code: np.ndarray
     names: tuple[str, ...]
     attributes: tuple["Groups", ...] = ()
+    crosses: tuple["Groups", ...] = ()
+    column: str = ""
+
+    @property
+    def parts(self):
+        """What the groups cross, whether that is balanced by itself or together; empty for one attribute."""
+        return self.attributes or self.crosses
 
     @property
     def sizes(self):
@@ -59,14 +73,17 @@ class Groups(NamedTuple):
         """
         used, code = np.unique(self.code[rows], return_inverse=True)
         names = tuple(self.names[at] for at in used)
-        return Groups(code.astype(np.int32).ravel(), names, tuple(part.take(used) for part in self.attributes))
+        attributes, crosses = (tuple(part.take(used) for part in parts) for parts in (self.attributes, self.crosses))
+        return Groups(code.astype(np.int32).ravel(), names, attributes, crosses, self.column)
 
 
 def encode_groups(sensitive_features: ArrayLike | Groups, *, argument: str = "sensitive_features") -> Groups:
     """Turn sensitive features into one group for each row.
 
-    Several columns are crossed: each combination that occurs is a group. Groups are sorted by value, numbers before
-    text, column by column. Their names are made by `str`, joined by ", ", and by `repr` where two would share a name.
+    Several columns are crossed: each combination that occurs is a group. Groups are in the order of the column's
+    categories if those are ordered (an ordered categorical of pandas, an Enum of polars), and else sorted by value,
+    numbers before text, column by column. Their names are made by `str`, joined by ", ", and by `repr` where two would
+    share a name. Numbers of one of several columns keep the name of their column: "sex=1, married=0".
 
     Parameters
     ----------
@@ -99,8 +116,12 @@ def encode_groups(sensitive_features: ArrayLike | Groups, *, argument: str = "se
     """
     if isinstance(sensitive_features, Groups):
         return sensitive_features
-    code, levels = _cross([encode_values(column, argument) for column in columns_of(sensitive_features, argument)])
-    return Groups(code, _names(levels))
+    columns = columns_of(sensitive_features, argument)
+    encoded, titles = [encode_values(column, argument) for column in columns], _titles(columns)
+    code, levels = _cross(encoded)
+    if len(columns) == 1:
+        return Groups(code, _names(levels), column=titles[0])
+    return Groups(code, _names(levels, titles), crosses=_values_of_groups(code, len(levels), _each(encoded, titles)))
 
 
 def cross_attributes(attributes: Sequence[Groups]) -> Groups:
@@ -125,7 +146,7 @@ def cross_attributes(attributes: Sequence[Groups]) -> Groups:
     ('F, north', 'F, south', 'M, south')
     """
     cells, code = np.unique(np.stack([part.code for part in attributes], 1), axis=0, return_inverse=True)
-    held = tuple(Groups(cells[:, at], part.names) for at, part in enumerate(attributes))
+    held = tuple(Groups(cells[:, at], part.names, column=part.column) for at, part in enumerate(attributes))
     levels = [tuple(part.names[of] for part, of in zip(attributes, cell)) for cell in cells]
     return Groups(code.astype(np.int32).ravel(), _names(levels), held)
 
@@ -178,7 +199,7 @@ def merge_small_groups(sensitive: ArrayLike | Groups, min_group_size: int, *, na
         raise ValueError(message("merged_group_name", rule, repr(name), remedy))
     names = (*(group for group in groups.names if group not in merged), name)
     code = [len(names) - 1 if group in merged else names.index(group) for group in groups.names]
-    return Groups(np.array(code, np.int32)[groups.code], names)
+    return Groups(np.array(code, np.int32)[groups.code], names, column=groups.column)
 
 
 def target_proportions(sensitive: ArrayLike | Groups, *, sample_weight: ArrayLike | None = None) -> np.ndarray:
@@ -207,7 +228,8 @@ def target_proportions(sensitive: ArrayLike | Groups, *, sample_weight: ArrayLik
     array([0.25, 0.75])
     """
     groups = encode_groups(sensitive, argument="sensitive")
-    masses = np.bincount(groups.code, check_weights(sample_weight, len(groups.code)), len(groups.names))
+    weight = check_weights(sample_weight, len(groups.code), sensitive=sensitive)
+    masses = np.bincount(groups.code, weight, len(groups.names))
     return masses / masses.sum()
 
 
@@ -234,7 +256,7 @@ def groups_for_fit(
     if sensitive_features is None:
         tell(
             "No sensitive features given: plain clustering, without any fairness. "
-            "Pass fit(X, sensitive_features=...) for fair clusters."
+            "Pass fit(X, sensitive_features=...) for fair clusters; the second argument, `y`, is not read."
         )
         return Groups(np.zeros(n_obs if rows is None else rows.sum(), np.int32), ("everyone",))
     attributes = [encode_groups(sensitive_features)] if crossed else encode_columns(sensitive_features)
@@ -250,6 +272,15 @@ def groups_for_fit(
     if min_group_size is not None:
         attributes = [merge_small_groups(each, min_group_size, name=merged_group_name) for each in attributes]
     return attributes[0] if len(attributes) == 1 else cross_attributes(attributes)
+
+
+def check_shared(argument, values, n_obs, column=""):
+    """Raise a ValueError for a column of ids: more than `FEW_VALUES` values, and fewer than two rows for each."""
+    if len(values) <= max(FEW_VALUES, n_obs / 2):
+        return
+    of = f" in {column!r}" if column else ""
+    got, remedy = f"{len(values):,} values in {n_obs:,} rows{of}", "Leave out ids, and put numbers into bands."
+    raise ValueError(message(argument, "hold values that rows share", got, remedy))
 
 
 def _warn_of_followers(X, groups):
@@ -284,6 +315,22 @@ def _follows(values, first, code):
     return bool(varies and (of_group[code] == values).all())
 
 
+def names_of_attributes(sensitive_features) -> list[str] | None:
+    """The names of the columns of a data frame or of a Series; None without names."""
+    columns = getattr(sensitive_features, "columns", None)
+    names = [getattr(sensitive_features, "name", None)] if columns is None else list(columns)
+    return [str(name) for name in names] if all(isinstance(name, str) and name for name in names) else None
+
+
+def check_same_attributes(sensitive_features, known: list[str] | None):
+    """Raise a ValueError if columns have other names than those of the fit: levels such as yes and no fit any column."""
+    names = names_of_attributes(sensitive_features)
+    if None not in (names, known) and names != known:
+        rule, got = f"have the columns of the fit, {', '.join(map(repr, known))}", ", ".join(map(repr, names))
+        remedy = "Pass those columns in that order, or sensitive_features.to_numpy() if only their names differ."
+        raise ValueError(message("sensitive_features", rule, got, remedy))
+
+
 def known_groups(sensitive_features, n_obs, known: Groups, merged_group_name="other") -> Groups:
     """The groups of new rows by the names of a fit's, or its merged group; an error for a group that the fit had not."""
     attributes = encode_columns(sensitive_features) if known.attributes else [encode_groups(sensitive_features)]
@@ -304,25 +351,62 @@ def _renamed(groups, names, merged):
         remedy = "Check the spelling and the order of the columns, or fit with rows of that group."
         raise ValueError(message("sensitive_features", rule, repr(new), remedy))
     present = [name for name in names if name in own]
-    return Groups(np.array([present.index(name) for name in own], np.int32)[groups.code], tuple(present))
+    code = np.array([present.index(name) for name in own], np.int32)[groups.code]
+    return Groups(code, tuple(present), column=groups.column)
 
 
 def encode_columns(sensitive_features):
     """`Groups` of every column by itself, or of every attribute of `Groups`; those without attributes are one themselves."""
     if isinstance(sensitive_features, Groups):
         code, parts = sensitive_features.code, sensitive_features.attributes
-        return [Groups(part.code[code], part.names) for part in parts] or [sensitive_features]
+        return [part._replace(code=part.code[code]) for part in parts] or [sensitive_features]
     argument = "sensitive_features"
-    encoded = [encode_values(column, argument) for column in columns_of(sensitive_features, argument)]
-    return [Groups(code, _names(levels)) for code, levels in encoded]
+    columns = columns_of(sensitive_features, argument)
+    encoded = [encode_values(column, argument) for column in columns]
+    titles = _titles(columns)
+    if len(columns) == 1:
+        return [Groups(encoded[0][0], _names(encoded[0][1]), column=titles[0])]
+    return _each(encoded, titles)
 
 
-def _names(levels):
-    names = [_joined(level, str) for level in levels]
+def _each(encoded, titles):
+    """`Groups` of every one of several columns, from its code and levels and its title."""
+    named = [name or f"attribute {at + 1}" for at, name in enumerate(titles)]
+    return [
+        Groups(code, _names([(level,) for level in levels], (title,)), column=name)
+        for (code, levels), title, name in zip(encoded, titles, named)
+    ]
+
+
+def _values_of_groups(code, n_groups, attributes):
+    """Every attribute's value of the groups that cross them."""
+    of_groups = []
+    for part in attributes:
+        value = np.empty(n_groups, np.int32)
+        value[code] = part.code
+        of_groups.append(part._replace(code=value))
+    return tuple(of_groups)
+
+
+def _titles(columns):
+    """The names of columns, "" for those without one."""
+    names = [getattr(column, "name", None) for column in columns]
+    return tuple(name if isinstance(name, str) else "" for name in names)
+
+
+def _names(levels, titles=()):
+    """The names of groups; `titles`: of the columns whose values a level holds."""
+    names = [_joined(level, str, titles) for level in levels]
     shared = {name for name, count in Counter(names).items() if count > 1}
-    names = tuple(_joined(level, repr) if name in shared else name for name, level in zip(names, levels))
-    return names if len(set(names)) == len(names) else tuple(_joined(level, repr) for level in levels)
+    names = tuple(_joined(level, repr, titles) if name in shared else name for name, level in zip(names, levels))
+    return names if len(set(names)) == len(names) else tuple(_joined(level, repr, titles) for level in levels)
 
 
-def _joined(level, text):
-    return ", ".join(map(text, level)) if isinstance(level, tuple) else text(level)
+def _joined(level, text, titles):
+    """A level as text; the numbers of a column with a title, which say nothing by themselves, with it."""
+    if not titles:
+        return ", ".join(map(text, level)) if isinstance(level, tuple) else text(level)
+    return ", ".join(
+        f"{title}={text(value)}" if title and isinstance(value, Real) else text(value)
+        for value, title in zip(level, titles)
+    )

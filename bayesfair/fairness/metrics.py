@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.special import rel_entr
 
 from bayesfair._arrays import cell_masses, namespace
-from bayesfair._check import check_in_memory, check_same_index, check_same_length, check_weights, message
+from bayesfair._check import check_in_memory, check_same_length, check_same_rows, check_weights, message
 from bayesfair.fairness.groups import Groups, encode_groups, target_proportions
 from bayesfair.fairness.values import encode_values
 
@@ -198,7 +198,7 @@ def kl_error(
     >>> round(bf.fairness.kl_error([0, 0, 1, 1], ["F", "M", "F", "M"]), 6)
     0.0
     """
-    check_same_index("labels", labels_or_soft, "sensitive", sensitive)
+    check_same_rows(sensitive=sensitive, labels=labels_or_soft, sample_weight=sample_weight)
     groups = encode_groups(sensitive, argument="sensitive")
     masses = group_masses(labels_or_soft, groups, sample_weight=sample_weight)
     target = check_target(target, groups, None if sample_weight is None else masses.sum(0))
@@ -212,11 +212,11 @@ def group_masses(
 
     Clusters are the distinct labels in sorted order, or the columns of an (N, K) array whose rows sum to one.
     """
-    check_same_index("labels", labels_or_soft, "sensitive", sensitive)
+    check_same_rows(sensitive=sensitive, labels=labels_or_soft, sample_weight=sample_weight)
     groups = encode_groups(sensitive, argument="sensitive")
     assignment, levels = encode_assignment(labels_or_soft)
     check_same_length("labels", len(assignment), "sensitive", len(groups.code))
-    weight = None if sample_weight is None else check_weights(sample_weight, len(groups.code), sensitive)
+    weight = None if sample_weight is None else check_weights(sample_weight, len(groups.code), sensitive=sensitive)
     if assignment.ndim == 2:
         held = assignment if weight is None else assignment * weight[:, None]
         return np.stack([held[groups.code == j].sum(axis=0) for j in range(len(groups.names))], axis=1)
@@ -266,7 +266,25 @@ def masses_of_attributes(masses, groups: Groups | None):
     """The masses (..., K, J) summed over the groups of every attribute, as a list; themselves if there are no attributes."""
     if groups is None or not groups.attributes:
         return [masses]
-    return [masses @ (part.code[:, None] == np.arange(len(part.names))) for part in groups.attributes]
+    return [_summed(masses, part) for part in groups.attributes]
+
+
+def _summed(masses, part):
+    """Masses (..., K, J) of crossed groups, summed over those that share a value of one attribute."""
+    return masses @ (part.code[:, None] == np.arange(len(part.names)))
+
+
+def looked_at(masses, groups: Groups) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """{name: (its groups, their masses)} of every attribute by itself and, last, of their combinations (or the one, "")."""
+    each = {part.column: (part.names, _summed(masses, part)) for part in groups.parts}
+    return each | {" x ".join(each): (groups.names, masses)}
+
+
+def off_by_attribute(masses, groups: Groups) -> dict[str, np.ndarray]:
+    """The most rows (..., K) by which a count differs from its share, as `looked_at`; empty for one attribute."""
+    if not groups.parts:
+        return {}
+    return {name: rows_off(held).max(-1) for name, (_, held) in looked_at(masses, groups).items()}
 
 
 def cluster_gap(masses: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesfair._check import check_features, check_same_index, check_same_length
+from bayesfair._check import check_features, check_same_length, check_same_rows
 from bayesfair._names import DataFrame
 from bayesfair.fairness.distances import distance_columns, distances_of_all
 from bayesfair.fairness.groups import Groups, encode_groups
@@ -17,6 +17,7 @@ from bayesfair.fairness.metrics import (
     encode_assignment,
     group_masses,
     masses_of_attributes,
+    off_by_attribute,
     rows_off,
 )
 
@@ -51,9 +52,11 @@ def report(
     pandas.DataFrame
         The columns are `size`; `share` of all rows; `count[g]` and `proportion[g]` for every group g; `balance`; `gap`;
         `kl`; `off_by`, the most rows by which a group's count differs from its share of the cluster (below 1: as
-        balanced as whole rows can be). With `X` also `within_ss`, `rms_distance`, `max_distance` and
-        `distance_variance`. The figures of the whole clustering are in `attrs`: `balance`, `best_balance` (that of the
-        data, which no clustering can exceed), `gap`, `off_by`, `additive_gap`, `kl_error` and, with `X`, distances.
+        balanced as whole rows can be). Of several attributes also `off_by[a]` for every attribute by itself and
+        `off_by[a x b]` for their combinations: where one is balanced, the other may not be. With `X` also `within_ss`,
+        `rms_distance`, `max_distance` and `distance_variance`. The figures of the whole clustering are in `attrs`:
+        `balance`, `best_balance` (that of the data, which no clustering can exceed), `gap`, `off_by`, `additive_gap`,
+        `kl_error` and, with `X`, distances.
 
     Raises
     ------
@@ -73,8 +76,7 @@ def report(
     """
     import pandas as pd
 
-    check_same_index("labels", labels, "sensitive", sensitive)
-    check_same_index("X", X, "sensitive", sensitive)
+    check_same_rows(sensitive=sensitive, labels=labels, X=X)
     groups = encode_groups(sensitive, argument="sensitive")
     masses = group_masses(labels, groups)
     assignment, clusters = encode_assignment(labels)
@@ -101,6 +103,7 @@ def _fairness_columns(masses, counts, groups, target):
         | {f"proportion[{name}]": proportion[:, j] for j, name in enumerate(groups.names)}
         | {"balance": cluster_balance(masses, groups), "gap": cluster_gap(masses), "kl": cluster_kl(masses, target)}
         | {"off_by": np.max([rows_off(held).max(axis=-1) for held in masses_of_attributes(masses, groups)], axis=0)}
+        | {f"off_by[{name}]": off for name, off in off_by_attribute(masses, groups).items()}
     )
 
 
@@ -113,6 +116,7 @@ def _overall(table, masses, groups):
         "additive_gap": table["gap"].sum(),
         "kl_error": table["kl"].sum(),
     }
+    figures |= {name: table[name].max() for name in table if name.startswith("off_by[")}
     distances = distances_of_all(table) if "within_ss" in table else {}
     return {name: float(figure) for name, figure in figures.items()} | distances
 

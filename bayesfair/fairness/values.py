@@ -1,17 +1,19 @@
-"""Values of sensitive columns of any library as codes: sorted, and missing ones refused."""
+"""Values of sensitive columns of any library as codes: in their own order, and missing ones refused."""
 
 import unicodedata
+from contextlib import suppress
+from decimal import Decimal
 from numbers import Real
 
 import narwhals as nw
 import numpy as np
 
 from bayesfair._arrays import row_blocks
-from bayesfair._check import message, tell
+from bayesfair._check import check_storable, message, tell
 
 
 def encode_values(column, argument):
-    """Codes (N,) int32 of a column's values among its sorted distinct values, and those values.
+    """Codes (N,) int32 of a column's values among its distinct values in order, and those values.
 
     column: a NumPy array (N,), a narwhals Series, or a list; only of a list or of objects does Python look at every value.
     """
@@ -21,13 +23,14 @@ def encode_values(column, argument):
     try:
         code, distinct = _factorize(column)
         levels = list(dict.fromkeys(distinct))
-    except TypeError as error:
+    except (TypeError, NotImplementedError) as error:  # the second of Arrow's lists and structs
         rule, remedy = "hold hashable values", "Use text, numbers or tuples as group values."
         raise TypeError(message(argument, rule, f"an entry that is not ({error})", remedy)) from error
     if any(map(_is_missing, levels)):
         _refuse_missing(_values(column), argument)
+    check_storable(argument, "values", levels)
     _warn_of_look_alikes(levels, argument)
-    levels.sort(key=_sort_key)
+    levels = _in_order(levels, _own_order(column))
     rank = {level: position for position, level in enumerate(levels)}
     return np.array([rank[value] for value in distinct], np.int32)[code], levels
 
@@ -142,8 +145,30 @@ def _refuse_missing(values, argument):
     raise ValueError(message(argument, "have a value in every row", got, remedy))
 
 
+def _own_order(column):
+    """The categories of an ordered column of pandas or polars in their order; None for any other column."""
+    native = nw.to_native(column, pass_through=True)
+    if hasattr(native, "factorize"):  # pandas
+        return native.dtype.categories.tolist() if getattr(native.dtype, "ordered", False) else None
+    if isinstance(column, nw.Series) and column.dtype == nw.Enum:
+        return list(column.dtype.categories)
+    return None
+
+
+def _in_order(levels, own):
+    """Distinct values in the order `own` of their column, or sorted: dates, intervals and the like by their own comparison."""
+    if own is not None:
+        rank = {level: position for position, level in enumerate(own)}
+        return sorted(levels, key=rank.__getitem__)
+    kinds = set(map(type, levels))
+    if len(kinds) == 1 and not kinds & {str, tuple, frozenset}:  # sets are compared by inclusion
+        with suppress(TypeError):  # no order
+            return sorted(levels)
+    return sorted(levels, key=_sort_key)
+
+
 def _sort_key(value):
     """A total order over hashable values: numbers by size, then all else as text, tuples element by element."""
     if isinstance(value, tuple):
         return 2, tuple(map(_sort_key, value))
-    return (0, value) if isinstance(value, Real) else (1, str(value), type(value).__name__)
+    return (0, value) if isinstance(value, (Real, Decimal)) else (1, str(value), type(value).__name__)

@@ -1,5 +1,6 @@
 """The Gibbs posterior over fairlet decompositions and clusterings: losses, targets, moves, and the run that draws."""
 
+import bayesfair._jax  # noqa: F401
 from bayesfair._draws import Statistic
 from bayesfair.gibbs.check import check_loss
 from bayesfair.gibbs.loss import BregmanLoss, Loss, Units

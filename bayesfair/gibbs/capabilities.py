@@ -53,7 +53,7 @@ class HasUnits:
     def degrees(self) -> float:
         """Power of lambda in the normaliser of exp(-lambda loss), N d / h for a loss of degree h (Rigon et al. 2023).
 
-        N is the sum of the weights; d is the number of dimensions that the rows span.
+        N is the sum of the weights; d is the number of dimensions that count.
         """
         return self.n_numbers / self.loss.degree
 

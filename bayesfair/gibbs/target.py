@@ -37,8 +37,8 @@ class Table(NamedTuple):
         The groups of the rows.
     weight : numpy.ndarray of shape (n_obs,) or None
         Weights above zero. None where all are 1.
-    dim : int or None
-        Dimensions that the rows span. None if they are as many as the columns.
+    dim : float or None
+        Dimensions that count in the law of lambda. None if they are as many as the columns.
     names : list of str or None
         Names of the columns, for messages.
     scaling : Scaling or None
@@ -58,7 +58,7 @@ class Table(NamedTuple):
     X: Float[Any, "obs dim"] | None
     groups: Groups
     weight: Float[np.ndarray, " obs"] | None = None
-    dim: int | None = None
+    dim: float | None = None
     names: list[str] | None = None
     scaling: Scaling | None = None
     fairlets: Decomposition | None = None

@@ -42,8 +42,9 @@ def holmes_walker(loss, X, labels, *, dim=None, weight=None) -> float:
 
     They choose the power w of a likelihood f by w^2 = E_f |grad log f|^2 / E_data |grad log f|^2. Here f(x) is
     proportional to exp(-lambda_0 D(x, theta)), theta the cluster's mean, and lambda = w lambda_0, with lambda_0 from the
-    *median* of D: under f, lambda_0 D ~ Gamma(d / h, 1). So tails heavier than f's lower lambda. For norms the score is
-    bounded, so w = 1. X (N, d), labels and weight (N,); dim: dimensions that the rows span, d unless given.
+    *median* of D: under f, lambda_0 D ~ Gamma(d / h, 1). So tails heavier than f's make lambda lower than the median rule's
+    lambda_0. For norms the score is bounded, so w = 1. X (N, columns), labels and weight (N,); dim: d, the dimensions that
+    count, as many as columns unless given.
     """
     weight, dim = np.ones(len(X)) if weight is None else weight, X.shape[1] if dim is None else dim
     own = [labels == k for k in range(labels.max() + 1)]
@@ -59,7 +60,7 @@ def holmes_walker(loss, X, labels, *, dim=None, weight=None) -> float:
     if not is_bregman:
         return float(scale)
     curvature = np.asarray(loss.dissimilarity.curvature(means), dtype=float)
-    expected = weight @ (curvature / scale).sum(1)
+    expected = weight @ (curvature / scale).mean(1) * dim
     observed = weight @ (np.square(curvature * (X - means))).sum(1)
     return float(scale * np.sqrt(expected / observed))
 

@@ -1,5 +1,6 @@
 """Fair mixtures for NumPyro: model functions, the label sweep, replica exchange over the fairness weight, checks."""
 
+import bayesfair._jax  # noqa: F401
 from bayesfair.gibbs.replicas import ladder
 from bayesfair.models.exchange import ReplicaExchange
 from bayesfair.models.labels import labelled_kernel
@@ -11,10 +12,13 @@ from bayesfair.models.mixtures import (
     smooth_gap,
 )
 from bayesfair.models.parameters import Prior
+from bayesfair.models.units import ColumnScaling, column_scaling
 
 __all__ = [
+    "ColumnScaling",
     "Prior",
     "ReplicaExchange",
+    "column_scaling",
     "fair_categorical_mixture",
     "fair_gaussian_mixture",
     "fair_mixed_mixture",

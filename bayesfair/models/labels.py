@@ -49,7 +49,7 @@ def labelled_kernel(
     prior : Prior, optional
         The prior. By default `Prior()`.
     scaling : ColumnScaling, optional
-        The means and standard deviations that the prior is relative to. By default those of X.
+        The means and standard deviations that the prior is relative to, see `column_scaling`. By default those of X.
     **nuts
         Settings of `numpyro.infer.NUTS`.
 
@@ -86,7 +86,7 @@ def sweeping_kernel(model, mixture: Mixture, observed: Observed, **nuts):
     group, sizes = member.argmax(0), (member > 0).sum(1).astype(jnp.float32)
 
     def update(rng_key, gibbs_sites, hmc_sites):
-        log_joint = mixture.row(observed.scaling, hmc_sites).log_joint_of(observed.table).T
+        log_joint = mixture.row(observed.units, hmc_sites).log_joint_of(observed.table).T
         return {"labels": label_sweep(rng_key, gibbs_sites["labels"], log_joint, group, sizes, observed.penalty)}
 
     return Gibbs([(CustomGibbs(update), ["labels"]), (NUTS(model, **nuts), None)])

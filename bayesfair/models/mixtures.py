@@ -10,6 +10,7 @@ import numpyro.distributions as dist
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
+from bayesfair._check import message
 from bayesfair.models.observed import Observed, cluster_gaps, observe
 from bayesfair.models.parameters import SMOOTHING, Mixture, mixture_of, sample_parameters
 from bayesfair.models.rows import LabelledRow
@@ -45,7 +46,7 @@ def fair_gaussian_mixture(
     prior : Prior, optional
         By default `Prior()`.
     scaling : ColumnScaling, optional
-        The means and standard deviations that the prior is relative to. By default those of X.
+        The means and standard deviations that the prior is relative to, see `column_scaling`. By default those of X.
 
     Raises
     ------
@@ -56,10 +57,12 @@ def fair_gaussian_mixture(
 
     Notes
     -----
-    The sites are `weights` (n_components,); `means` (n_components, n_features), from `means_base` in standard deviations;
-    `scales`, standard deviations, a scalar or (n_components, n_features); `correlation_cholesky` (n_components,
-    n_features, n_features), for "full" only; `x` (n_obs, n_features), the rows, with pointwise log-likelihood; and `gap`,
-    Delta of the soft assignments.
+    The sites are `weights` (n_components,); `means` (n_components, n_features); `scales`, standard deviations, a scalar or
+    (n_components, n_features); `correlation_cholesky` (n_components, n_features, n_features), for "full" only; `x` (n_obs,
+    n_features), the rows, with pointwise log-likelihood; and `gap`, Delta of the soft assignments.
+
+    Means and scales are in the units of X. So draws describe rows of any table in these units: `log_likelihood` and
+    `Predictive` take other rows than those of the fit. Only the prior depends on the table, through `scaling`.
 
     References
     ----------
@@ -72,8 +75,15 @@ def fair_gaussian_mixture(
     >>> data = bf.datasets.make_well_specified()
     >>> mcmc = MCMC(NUTS(bf.models.fair_gaussian_mixture), num_warmup=50, num_samples=50, progress_bar=False)
     >>> mcmc.run(jax.random.key(0), data.features, data.sensitive, fairness_weight=1.0)
-    >>> mcmc.get_samples()["means"].shape
+    >>> draws = mcmc.get_samples()
+    >>> draws["means"].shape
     (50, 3, 2)
+
+    The densities of other rows, for each draw:
+
+    >>> from numpyro.infer import log_likelihood
+    >>> log_likelihood(bf.models.fair_gaussian_mixture, draws, data.features[:5])["x"].shape
+    (50, 5)
     """
     settings = {"covariance_type": covariance_type, "fairness_weight": fairness_weight, "smoothing": smoothing}
     fair_mixed_mixture(X, None, groups, n_components=n_components, prior=prior, scaling=scaling, **settings)
@@ -109,7 +119,7 @@ def fair_categorical_mixture(
     Notes
     -----
     The sites are `weights`, `levels_0` (n_components, n_levels), `levels_1`, ..., `x` and `gap`, as in
-    `fair_gaussian_mixture`.
+    `fair_gaussian_mixture`. For other rows than those of the fit give `n_levels`: a small table may not have every level.
 
     References
     ----------
@@ -166,7 +176,7 @@ def fair_mixed_mixture(
     prior : Prior, optional
         By default `Prior()`.
     scaling : ColumnScaling, optional
-        The means and standard deviations that the prior is relative to. By default those of X.
+        The means and standard deviations that the prior is relative to, see `column_scaling`. By default those of X.
 
     Raises
     ------
@@ -177,7 +187,8 @@ def fair_mixed_mixture(
 
     Notes
     -----
-    The sites are those of the two other models. The site `x` has the continuous columns first.
+    The sites are those of the two other models. The site `x` has the continuous columns first. For other rows than those
+    of the fit give `n_levels`: a small table may not have every level.
 
     References
     ----------
@@ -233,7 +244,7 @@ def labelled_mixture(
     prior : Prior, optional
         By default `Prior()`.
     scaling : ColumnScaling, optional
-        The means and standard deviations that the prior is relative to. By default those of X.
+        The means and standard deviations that the prior is relative to, see `column_scaling`. By default those of X.
 
     Raises
     ------
@@ -307,7 +318,7 @@ def smooth_gap(psi, member, smoothing=SMOOTHING) -> Float[Array, ""]:
 
 def marginal(mixture: Mixture, observed: Observed):
     """The model of `fair_mixed_mixture` for arrays that may be traced."""
-    row = mixture.row(observed.scaling, sample_parameters(mixture, observed.scaling))
+    row = mixture.row(observed.units, sample_parameters(mixture, observed.units))
     row = row.prepared_for(observed.rows, observed.table)
     with numpyro.plate("obs", len(observed.rows)):
         numpyro.sample("x", row, obs=observed.rows)
@@ -319,13 +330,22 @@ def marginal(mixture: Mixture, observed: Observed):
 
 def labelled(mixture: Mixture, observed: Observed):
     """The model of `labelled_mixture` for arrays that may be traced."""
-    components = mixture.components(observed.scaling, sample_parameters(mixture, observed.scaling))
+    components = mixture.components(observed.units, sample_parameters(mixture, observed.units))
     with numpyro.plate("obs", len(observed.rows)):
         labels = numpyro.sample("labels", dist.Categorical(logits=components.log_mixing))
-        row = LabelledRow(components, observed.scaling, mixture.family, labels)
+        _check_labels(labels, len(observed.rows))
+        row = LabelledRow(components, observed.units, mixture.family, labels)
         numpyro.sample("x", row.prepared_for(observed.rows, observed.table), obs=observed.rows)
     if observed.member is not None:
         psi = jax.nn.one_hot(labels, mixture.n_components, axis=0)
         gap = cluster_gaps(psi, observed.member).max()
         numpyro.deterministic("gap", gap)
         numpyro.factor("fairness", -observed.penalty * gap)
+
+
+def _check_labels(labels, n_obs):
+    """Raise a ValueError if labels from elsewhere, such as draws, belong to other rows."""
+    if labels.shape != (n_obs,):
+        rule = f"have the shape {(n_obs,)}, one label for each row of the table"
+        remedy = "Labels belong to the rows of the fit. Leave them out of the draws, and give the rest to fair_mixed_mixture."
+        raise ValueError(message("labels", rule, f"values of shape {labels.shape}", remedy))

@@ -8,13 +8,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from bayesfair._arrays import on_device
-from bayesfair._check import check_features, check_number, check_same_length, message
+from bayesfair._check import check_features, check_number, check_same_length, check_same_rows, message
 from bayesfair.engines.families import COVARIANCE_TYPES, EncodedTable, Family
 from bayesfair.fairness.groups import encode_groups
 from bayesfair.fairness.metrics import gaps_of_shares
-from bayesfair.models.rows import ColumnScaling, column_scaling, scaled_table
-
-FARTHEST = 1e4  # largest mean of a column, in standard deviations, that float32 resolves
+from bayesfair.models.rows import scaled_table
+from bayesfair.models.units import ColumnUnits, check_scaling, scaling_of, units_of
 
 
 class Observed(NamedTuple):
@@ -26,20 +25,23 @@ class Observed(NamedTuple):
 
     rows: Float[Array, "obs columns"]
     table: EncodedTable
-    scaling: ColumnScaling
+    units: ColumnUnits
     member: Float[Array, "groups obs"] | None
     penalty: Float[Array, ""]
 
 
 def observe(X, codes, groups, *, n_levels=None, covariance_type, fairness_weight, scaling=None):
-    """`Observed` and `Family` of a model's table; the scaling defaults to that of the table."""
+    """`Observed` and `Family` of a model's table; the scaling is by default that of the table."""
+    check_same_rows(X=X, codes=codes, groups=groups)
     x, codes, n_levels = tables(X, codes, n_levels)
     family = family_of(covariance_type, n_levels)
-    scaling = column_scaling(x, covariance_type) if scaling is None else scaling
+    scaling = scaling_of(x) if scaling is None else scaling
+    check_scaling(scaling, x.shape[1])
+    units = units_of(scaling, covariance_type)
     rows = rows_of(x, codes)
     member = _member(groups, len(rows), fairness_weight)
     penalty = jnp.asarray(fairness_weight * len(rows), jnp.float32)
-    return Observed(rows, scaled_table(rows, scaling, family), scaling, member, penalty), family
+    return Observed(rows, scaled_table(rows, units, family), units, member, penalty), family
 
 
 def rows_of(x, codes) -> Float[Array, "obs columns"]:
@@ -63,16 +65,7 @@ def tables(X, codes=None, n_levels=None):
 
 
 def _numbers(X):
-    if isinstance(X, jax.core.Tracer):
-        return X
-    x = check_features(X)
-    far = np.abs(x.mean(0)) > FARTHEST * np.where(x.std(0) > 0, x.std(0), np.inf)
-    if far.any():
-        column = int(np.argmax(far))
-        rule = f"have means within {FARTHEST:g} standard deviations of 0, the resolution of float32"
-        got = f"a mean of {x[:, column].mean():.6g} in column {column} with standard deviation {x[:, column].std():.6g}"
-        raise ValueError(message("X", rule, got, "Subtract the columns' means; BayesianFairMixture does this for you."))
-    return x
+    return X if isinstance(X, jax.core.Tracer) else check_features(X)
 
 
 def _codes(codes, n_levels):

@@ -11,8 +11,9 @@ from jaxtyping import Array, Float
 
 from bayesfair._check import check_integer, check_number, message
 from bayesfair.engines.families import Components, Family, pack_factor
-from bayesfair.models.rows import ColumnScaling, MixtureRow
+from bayesfair.models.rows import MixtureRow
 from bayesfair.models.sparse import SparseScores, log_weights, scores_of
+from bayesfair.models.units import ColumnUnits, MeansLaw
 
 SMOOTHING = 0.01  # tau: smaller gaps are smoothed
 
@@ -20,7 +21,7 @@ SMOOTHING = 0.01  # tau: smaller gaps are smoothed
 class Prior(NamedTuple):
     """A weakly informative prior of a mixture, in units of the columns.
 
-    m_j and s_j are the mean and the standard deviation of column j.
+    m_j and s_j are the mean and the standard deviation of column j, by `column_scaling`.
 
     Parameters
     ----------
@@ -110,17 +111,17 @@ class Mixture(NamedTuple):
     prior: Prior = Prior()
     smoothing: float = SMOOTHING
 
-    def row(self, scaling: ColumnScaling, sites) -> MixtureRow:
+    def row(self, units: ColumnUnits, sites) -> MixtureRow:
         """The law of a row, given the sites' values."""
-        return MixtureRow(self.components(scaling, sites), scaling, self.family)
+        return MixtureRow(self.components(units, sites), units, self.family)
 
-    def components(self, scaling: ColumnScaling, sites) -> Components:
+    def components(self, units: ColumnUnits, sites) -> Components:
         """The parameters, from the values of sampled sites or of those that follow from them."""
         if "weight_scores" in sites:
             log_mixing = log_weights(sites["weight_scores"], self.prior.typical_weight)
         else:
             log_mixing = jnp.log(sites["weights"])
-        return assemble(self.family, scaling, log_mixing, sites)
+        return assemble(self.family, units, log_mixing, sites)
 
     def weight_sites(self, weights):
         """The sites for these weights (..., K), with e0 at its typical value."""
@@ -133,60 +134,70 @@ class Mixture(NamedTuple):
         return sites
 
 
-def sample_parameters(mixture: Mixture, scaling: ColumnScaling):
+def sample_parameters(mixture: Mixture, units: ColumnUnits):
     """Sample the parameter sites from their prior; {name: value}."""
     family, n_components, prior, _ = mixture
-    dim = len(scaling.middle)
+    dim = len(units.middle)
     sites = _sample_weights(n_components, prior)
     if dim:
-        base = dist.Normal(0, prior.mean).expand([n_components, dim]).to_event(2)
-        sites["means_base"] = numpyro.sample("means_base", base)
-        numpyro.deterministic("means", scaling.middle + scaling.spread * sites["means_base"])
-        sites["scales"] = numpyro.sample("scales", _prior_of_scales(family, scaling, n_components, prior))
+        sites["means"] = _sample("means", MeansLaw(units, n_components, prior.mean))
+        sites["scales"] = _sample("scales", _prior_of_scales(family, units, n_components, prior))
     if family.covariance_type == "full" and dim > 1:
         law = dist.LKJCholesky(dim, prior.correlation).expand([n_components]).to_event(1)
-        sites["correlation_cholesky"] = numpyro.sample("correlation_cholesky", law)
+        sites["correlation_cholesky"] = _sample("correlation_cholesky", law)
     for j, n in enumerate(family.n_levels):
         law = dist.Dirichlet(jnp.full((n_components, n), float(prior.level))).to_event(1)
-        sites[f"levels_{j}"] = numpyro.sample(f"levels_{j}", law)
+        sites[f"levels_{j}"] = _sample(f"levels_{j}", law)
     return sites
 
 
-def log_prior(mixture: Mixture, scaling: ColumnScaling, sites) -> Float[Array, ""]:
+def _sample(name, law):
+    """A site's value; a ValueError if values from elsewhere, such as draws, do not suit the model."""
+    value = numpyro.sample(name, law)
+    if jnp.shape(value) != law.shape():
+        rule = f"have the shape {law.shape()} in this model"
+        remedy = (
+            "Pass the n_components, n_levels and covariance_type, and a table with the columns, that the draws have."
+        )
+        raise ValueError(message(name, rule, f"values of shape {jnp.shape(value)}", remedy))
+    return value
+
+
+def log_prior(mixture: Mixture, units: ColumnUnits, sites) -> Float[Array, ""]:
     """log p(Theta) of these values of the parameter sites, of which none may be missing; the fairness factor is no prior."""
     with numpyro.handlers.trace() as named, numpyro.handlers.substitute(data=sites):
-        sample_parameters(mixture, scaling)
+        sample_parameters(mixture, units)
     return sum(site["fn"].log_prob(site["value"]).sum() for site in named.values() if site["type"] == "sample")
 
 
 def _sample_weights(n_components, prior: Prior):
     """Sample `weights`, or the scores that determine them, and e0 if it has a prior."""
     if not prior.is_sparse:
-        return {"weights": numpyro.sample("weights", dist.Dirichlet(jnp.full(n_components, float(prior.weight))))}
+        return {"weights": _sample("weights", dist.Dirichlet(jnp.full(n_components, float(prior.weight))))}
     sites, concentration = {}, prior.weight
     if not np.isscalar(concentration):
         concentration = sites["concentration"] = numpyro.sample("concentration", dist.Gamma(*concentration))
     scores = SparseScores(concentration, n_components, prior.typical_weight)
-    sites["weight_scores"] = numpyro.sample("weight_scores", scores)
+    sites["weight_scores"] = _sample("weight_scores", scores)
     numpyro.deterministic("weights", jnp.exp(log_weights(sites["weight_scores"], prior.typical_weight)))
     return sites
 
 
-def _prior_of_scales(family, scaling, n_components, prior):
+def _prior_of_scales(family, units, n_components, prior):
     median, spread = prior.sd
     if family.covariance_type == "isotropic":
-        return dist.LogNormal(jnp.log(median * scaling.scale[0]), spread)
-    law = dist.LogNormal(jnp.log(median * scaling.scale), spread)
-    return law.expand([n_components, len(scaling.middle)]).to_event(2)
+        return dist.LogNormal(jnp.log(median * units.scale[0]), spread)
+    law = dist.LogNormal(jnp.log(median * units.scale), spread)
+    return law.expand([n_components, len(units.middle)]).to_event(2)
 
 
-def assemble(family: Family, scaling: ColumnScaling, log_mixing, sites) -> Components:
-    """The unconstrained form of `engines.families`, in units of `scaling.scale`; log_mixing: log pi (K,)."""
-    n_components, dim = len(log_mixing), len(scaling.middle)
+def assemble(family: Family, units: ColumnUnits, log_mixing, sites) -> Components:
+    """The unconstrained form of `engines.families`, in units of `units.scale`; log_mixing: log pi (K,)."""
+    n_components, dim = len(log_mixing), len(units.middle)
     mean, spread = jnp.zeros((n_components, 0)), jnp.zeros(())
     if dim:
-        mean = sites["means_base"] * (scaling.spread / scaling.scale)
-        relative = sites["scales"] / (scaling.scale[0] if family.covariance_type == "isotropic" else scaling.scale)
+        mean = (sites["means"] - units.middle) / units.scale
+        relative = sites["scales"] / (units.scale[0] if family.covariance_type == "isotropic" else units.scale)
         spread = 2 * jnp.log(relative)
         if family.covariance_type == "full":
             correlation = sites.get("correlation_cholesky", jnp.ones((n_components, 1, 1)))

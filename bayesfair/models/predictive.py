@@ -18,39 +18,39 @@ def allocate(mixture: Mixture, observed: Observed, member, keys, sites):
 
     def one(part):
         key, sites = part
-        log_joint = mixture.row(observed.scaling, sites).log_joint_of(observed.table)
+        log_joint = mixture.row(observed.units, sites).log_joint_of(observed.table)
         labels = jax.random.categorical(key, log_joint, axis=0).astype(jnp.int16)
         gap = cluster_gaps(jax.nn.softmax(log_joint, 0), member).max()
-        prior = 0.0 if mixture.prior.is_sparse else log_prior(mixture, observed.scaling, sites)
+        prior = 0.0 if mixture.prior.is_sparse else log_prior(mixture, observed.units, sites)
         return labels, gap, jax.nn.logsumexp(log_joint, 0), prior
 
     return jax.lax.map(one, (keys, sites))
 
 
 @jit(static_argnums=0)
-def mean_psi(mixture: Mixture, scaling, rows, sites) -> Float[Array, "obs clusters"]:
+def mean_psi(mixture: Mixture, units, rows, sites) -> Float[Array, "obs clusters"]:
     """psi of rows (N, columns), averaged over the draws; a plain float32 sum drifts in proportion to their number."""
-    table, num_draws = scaled_table(rows, scaling, mixture.family), len(sites["weights"])
+    table, num_draws = scaled_table(rows, units, mixture.family), len(sites["weights"])
 
     def of_draw(i):
-        row = mixture.row(scaling, jax.tree.map(lambda values: values[i], sites))
+        row = mixture.row(units, jax.tree.map(lambda values: values[i], sites))
         return jax.nn.softmax(row.log_joint_of(table), 0)
 
     return sum_of_terms(of_draw, num_draws).T / num_draws
 
 
 @jit(static_argnames=("mixture", "num_obs"))
-def replicate_rows(mixture: Mixture, scaling, num_obs, keys, sites):
+def replicate_rows(mixture: Mixture, units, num_obs, keys, sites):
     """`num_obs` rows (draws, num_obs, columns) simulated from each draw."""
-    return jax.lax.map(lambda part: mixture.row(scaling, part[1]).sample(part[0], (num_obs,)), (keys, sites))
+    return jax.lax.map(lambda part: mixture.row(units, part[1]).sample(part[0], (num_obs,)), (keys, sites))
 
 
 @jit(static_argnums=0)
-def prior_sites(mixture: Mixture, scaling, keys):
+def prior_sites(mixture: Mixture, units, keys):
     """A draw of the parameters from their prior, without the fairness factor, for each key."""
 
     def one(key):
         with numpyro.handlers.seed(rng_seed=key):
-            return sample_parameters(mixture, scaling)
+            return sample_parameters(mixture, units)
 
     return jax.vmap(one)(keys)

@@ -1,55 +1,30 @@
 """A row of a mixture as a NumPyro distribution: labels are summed out; densities are those of `engines.families`."""
 
 from copy import copy
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import Array, Float
 from numpyro.distributions import constraints
 
-from bayesfair._arrays import on_device
 from bayesfair.engines.families import Components, EncodedTable, Family, encoded_table, sample_rows
-
-
-class ColumnScaling(NamedTuple):
-    """The reference of the priors: middle and standard deviation (d,) of each continuous column.
-
-    `scale` (d,), for computing densities, is one number for all columns if the covariance is isotropic.
-    """
-
-    middle: Float[Array, " dim"]
-    spread: Float[Array, " dim"]
-    scale: Float[Array, " dim"]
-
-
-def column_scaling(x, covariance_type) -> ColumnScaling:
-    """The scaling for the columns of x (N, d); a constant column has spread 1, or that of all if one scale is shared."""
-    xp, array = (np, on_device) if isinstance(x, np.ndarray) else (jnp, jnp.asarray)
-    if x.shape[1] == 0:
-        return ColumnScaling(*[on_device(np.zeros(0, np.float32))] * 3)
-    variance = x.var(0)
-    pooled = xp.where(variance.mean() > 0, variance.mean(), 1.0)
-    safe = xp.where(variance > 0, variance, pooled if covariance_type == "isotropic" else 1.0)
-    scale = xp.full_like(safe, pooled) if covariance_type == "isotropic" else safe
-    return ColumnScaling(*(array(part, np.float32) for part in (x.mean(0), xp.sqrt(safe), xp.sqrt(scale))))
+from bayesfair.models.units import ColumnUnits
 
 
 class MixtureRow(dist.Distribution):
     """One row of a mixture: d continuous columns, then the codes of the levels of the categorical ones.
 
-    log p(x) = log sum_k pi_k f(x; theta_k). `components` are in units of `scaling.scale` around `scaling.middle`.
+    log p(x) = log sum_k pi_k f(x; theta_k). `components` are in units of `units.scale` around `units.middle`.
     """
 
-    pytree_data_fields = ("components", "scaling")
+    pytree_data_fields = ("components", "units")
     pytree_aux_fields = ("family",)
     support = constraints.real_vector
     _prepared = None, None
 
-    def __init__(self, components: Components, scaling: ColumnScaling, family: Family, batch_shape=()):
-        self.components, self.scaling, self.family = components, scaling, family
+    def __init__(self, components: Components, units: ColumnUnits, family: Family, batch_shape=()):
+        self.components, self.units, self.family = components, units, family
         n_columns = components.mean.shape[-1] + len(family.n_levels)
         super().__init__(batch_shape, event_shape=(n_columns,))
 
@@ -64,11 +39,11 @@ class MixtureRow(dist.Distribution):
         known, log_joint = self._prepared
         if value is known:
             return log_joint
-        return self.log_joint_of(scaled_table(value, self.scaling, self.family))
+        return self.log_joint_of(scaled_table(value, self.units, self.family))
 
     def log_joint_of(self, table: EncodedTable) -> Float[Array, "clusters obs"]:
         """`log_joint` of rows given their `scaled_table`."""
-        return self.family.log_joint(self.components, table) - jnp.log(self.scaling.scale).sum()
+        return self.family.log_joint(self.components, table) - jnp.log(self.units.scale).sum()
 
     def log_prob(self, value, intermediates=None):
         rows = value if value.ndim == 2 else value.reshape(-1, value.shape[-1])
@@ -82,18 +57,18 @@ class MixtureRow(dist.Distribution):
     def sample_given(self, key, label):
         """A row for each label, in the units of X."""
         x, levels = sample_rows(self.family, key, self.components, label.reshape(-1))
-        x = self.scaling.middle + self.scaling.scale * x
+        x = self.units.middle + self.units.scale * x
         return jnp.concatenate([x, levels.astype(x.dtype)], 1).reshape(*label.shape, -1)
 
 
 class LabelledRow(MixtureRow):
     """Rows with given labels (N,): log p(x_i | z_i) = log f(x_i; theta_{z_i})."""
 
-    pytree_data_fields = ("components", "scaling", "label")
+    pytree_data_fields = ("components", "units", "label")
 
-    def __init__(self, components, scaling, family, label):
+    def __init__(self, components, units, family, label):
         self.label = label
-        super().__init__(components, scaling, family, label.shape)
+        super().__init__(components, units, family, label.shape)
 
     def log_prob(self, value, intermediates=None):
         density = self.log_joint(value) - jax.nn.log_softmax(self.components.log_mixing)[:, None]
@@ -103,8 +78,8 @@ class LabelledRow(MixtureRow):
         return self.sample_given(key, jnp.broadcast_to(self.label, (*sample_shape, *self.label.shape)))
 
 
-def scaled_table(rows, scaling: ColumnScaling, family: Family) -> EncodedTable:
-    """Rows (N, d + c) in the form of densities: continuous columns scaled by `scaling`, indicators of the levels."""
-    dim = len(scaling.middle)
-    x = (rows[..., :dim] - scaling.middle) / scaling.scale
+def scaled_table(rows, units: ColumnUnits, family: Family) -> EncodedTable:
+    """Rows (N, d + c) in the form of densities: continuous columns scaled by `units`, indicators of the levels."""
+    dim = len(units.middle)
+    x = (rows[..., :dim] - units.middle) / units.scale
     return encoded_table(x, rows[..., dim:], family.n_levels)

@@ -9,6 +9,7 @@ import numpy as np
 from bayesfair._arrays import on_device, stack
 from bayesfair._check import attempt
 from bayesfair._draws import Draws, Statistic
+from bayesfair._jit import usual_settings
 from bayesfair.engines.mixture import check_has_density
 from bayesfair.engines.tables import Encoder
 from bayesfair.fairness.groups import Groups
@@ -105,7 +106,7 @@ class MixtureRun(NamedTuple):
     def _starts(self, kinds):
         x, k = self.x - self.encoder.middle, self.mixture.n_components
         partitions = start_partitions(x, self.codes, self.encoder.n_levels, self.groups, k, kinds, self.seed)
-        rest = x, self.codes, self.mixture.family, self.observed.scaling, k
+        rest = x, self.codes, self.mixture.family, self.observed.units, k
         return partitions, stack([sites_of_partition(labels, *rest) for labels in partitions])
 
     def warm_up(self, method, progress_bar=False):
@@ -159,9 +160,8 @@ class MixtureRun(NamedTuple):
     def parameters(self):
         """{name: (dimensions after chain and draw, array)} of the draws, in the units of the table."""
         values = {name: self.draws[name] for name in DIMENSIONS if name in self.draws}
-        if "means_base" in self.draws:
-            middle, spread = self._places()
-            values["means"] = middle + spread * self.draws["means_base"]
+        if "means" in values:
+            values["means"] = self.encoder.middle + values["means"]
         named = {name: (DIMENSIONS[name][: value.ndim - 2], value) for name, value in values.items()}
         levels = sorted(name for name in self.draws if name.startswith("levels_"))
         return named | {name: (("cluster", name.replace("levels", "level")), self.draws[name]) for name in levels}
@@ -170,13 +170,8 @@ class MixtureRun(NamedTuple):
         """The run with these draws, these values of `parameters`, and the `others` replaced."""
         sites = dict(values)
         if "means" in sites:
-            middle, spread = self._places()
-            sites["means_base"] = (sites.pop("means") - middle) / spread
+            sites["means"] = sites["means"] - self.encoder.middle
         return self._replace(draws=sites | {"labels": draws.labels} | draws.scalars | others)
-
-    def _places(self):
-        scaling = self.observed.scaling
-        return self.encoder.middle + np.asarray(scaling.middle, np.float64), np.asarray(scaling.spread, np.float64)
 
     @property
     def sites(self):
@@ -184,22 +179,25 @@ class MixtureRun(NamedTuple):
         known = {name: value for name, value in self.draws.items() if name not in (*STATISTICS, "labels", *LOGS)}
         return {name: on_device(_flat(value), float) for name, value in known.items()}
 
+    @usual_settings()
     def psi(self, x, codes):
         """psi (N, K) of any rows, averaged over the draws; each row sums to 1 in float64."""
         rows = rows_of(x - self.encoder.middle, codes)
-        psi = np.asarray(mean_psi(self.mixture, self.observed.scaling, rows, self.sites), np.float64)
+        psi = np.asarray(mean_psi(self.mixture, self.observed.units, rows, self.sites), np.float64)
         check_has_density(np.isfinite(psi).all(1))
         return psi / psi.sum(1, keepdims=True)
 
+    @usual_settings()
     def simulate(self, sites):
         """A table (draws, N, d + c) like the run's, in its units, simulated from each draw of the sites."""
         num_draws = len(jax.tree.leaves(sites)[0])
         keys = jax.random.split(jax.random.PRNGKey(self.seed + 1), num_draws)
-        rows = replicate_rows(self.mixture, self.observed.scaling, len(self.x), keys, sites)
+        rows = replicate_rows(self.mixture, self.observed.units, len(self.x), keys, sites)
         return np.asarray(rows, np.float64) + np.r_[self.encoder.middle, np.zeros(self.codes.shape[1])]
 
+    @usual_settings()
     def prior_sites(self, num_draws):
-        return prior_sites(self.mixture, self.observed.scaling, jax.random.split(self.key, num_draws))
+        return prior_sites(self.mixture, self.observed.units, jax.random.split(self.key, num_draws))
 
     def state(self):
         """The arrays, by name, from which `with_state` continues; none for a guide."""

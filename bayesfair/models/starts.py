@@ -7,7 +7,7 @@ import numpy as np
 from bayesfair._arrays import on_device
 from bayesfair.engines.fair_mixture import FairMixture
 from bayesfair.engines.families import Family, indicators
-from bayesfair.models.rows import ColumnScaling
+from bayesfair.models.units import ColumnUnits
 
 GAPS = 0.01, 0.05  # largest gaps of the fair starts
 # Fair and unfair solutions alternate; there are as many starts as chains.
@@ -46,7 +46,7 @@ def _partition(kind, x, codes, points, groups, n_components, rng):
         return engine.fit(np.hstack([x, codes]), sensitive_features=groups).labels_
 
 
-def sites_of_partition(labels, x, codes, family: Family, scaling: ColumnScaling, n_components):
+def sites_of_partition(labels, x, codes, family: Family, units: ColumnUnits, n_components):
     """The sites' values at the moments of a partition (N,), shrunk towards the whole table's to avoid extremes."""
     one = np.eye(n_components)[labels]
     size = one.sum(0)
@@ -54,9 +54,9 @@ def sites_of_partition(labels, x, codes, family: Family, scaling: ColumnScaling,
     sites = {"weights": (size + 1) / (size + 1).sum()}
     if x.shape[1]:
         mean = share.T @ x
-        sites["means_base"] = (mean - np.asarray(scaling.middle)) / np.asarray(scaling.spread)
+        sites["means"] = mean
         within = np.stack([(share[:, k, None] * (x - mean[k])).T @ (x - mean[k]) for k in range(n_components)])
-        within += 1e-2 * np.diag(np.asarray(scaling.spread) ** 2)
+        within += 1e-2 * np.diag(np.asarray(units.spread) ** 2)
         sites |= _spread(family.covariance_type, within, sites["weights"])
     for j, n in enumerate(family.n_levels):
         counts = one.T @ np.eye(n)[codes[:, j]] + 1

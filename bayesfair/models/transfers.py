@@ -63,7 +63,7 @@ class Transfers:
 
     def _others(self, z):
         """Sites with a value per component, except its score and mean."""
-        shared = {"weight_scores", "means_base", "concentration"}
+        shared = {"weight_scores", "means", "concentration"}
         if self._mixture.family.covariance_type == "isotropic":
             shared.add("scales")
         return sorted(set(z) - shared)
@@ -71,7 +71,7 @@ class Transfers:
     def _from_prior(self, key, args, kwargs, names):
         """Unconstrained values of these sites, for all components, from the prior."""
         with numpyro.handlers.seed(rng_seed=key):
-            sites = sample_parameters(self._mixture, self._observed.scaling)
+            sites = sample_parameters(self._mixture, self._observed.units)
         z = unconstrain_fn(self.model, args, kwargs, sites)
         return {name: z[name] for name in names}
 
@@ -88,18 +88,18 @@ class Transfers:
         scores = z["weight_scores"].at[jnp.stack([k, other])].set(unstretched(shares, typical))
         log_ratio = _log_share(new_odds, e0) - _log_share(odds, e0)
         moved = {name: z[name].at[k].set(value[k]) for name, value in fresh.items()} | {"weight_scores": scores}
-        if "means_base" in z:
-            old, near = z["means_base"][k], z["means_base"][other]
+        if "means" in z:
+            old, near = z["means"][k], z["means"][other]
             mean = self._draw_mean(key_mean, near)
-            moved["means_base"] = z["means_base"].at[k].set(mean)
+            moved["means"] = z["means"].at[k].set(mean)
             log_ratio += self._log_mean(mean, near) - self._log_mean(old, near)
         return {**z, **moved}, log_ratio
 
     @property
     def _rows(self):
-        """Continuous columns in standard deviations (N, d), the units of means."""
-        scaling = self._observed.scaling
-        return (self._observed.rows[:, : len(scaling.middle)] - scaling.middle) / scaling.spread
+        """Continuous columns in standard deviations (N, d), as unconstrained means are."""
+        units = self._observed.units
+        return (self._observed.rows[:, : len(units.middle)] - units.middle) / units.spread
 
     def _draw_mean(self, key, near):
         key_which, key_row, key_noise = jax.random.split(key, 3)

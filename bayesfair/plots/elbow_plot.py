@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesfair._check import check_features, check_integer
+from bayesfair._check import check_features, check_integer, check_same_rows
 from bayesfair._names import Axes
 from bayesfair.engines.fairlet_kmeans import cluster_fairlets
 from bayesfair.fairlets.decomposition import decompose
@@ -75,6 +75,7 @@ def elbow(
 
 def elbow_costs(X, sensitive, n_clusters=range(2, 9), *, composition="auto", random_state=0) -> Costs:
     """The arrays behind `elbow`."""
+    check_same_rows(X=X, sensitive=sensitive)
     X = check_features(X)
     numbers = np.array([check_integer("n_clusters", k, maximum=len(X)) for k in n_clusters])
     fairlet = decompose(X, sensitive, composition, random_state=random_state).fairlet

@@ -14,7 +14,7 @@ from bayesfair.posterior.contingency import evenly_spaced
 from bayesfair.posterior.guarantees import everyone
 from bayesfair.posterior.partitions import reference_partition
 from bayesfair.posterior.relabelling import about
-from bayesfair.posterior.schema import groups_of, observed_features
+from bayesfair.posterior.schema import check_rows_of, groups_of, observed_features
 from bayesfair.posterior.view import View, once
 
 MANY = 20_000  # points above which they are drawn as pixels, to keep files small
@@ -173,6 +173,7 @@ def project(tree, X=None, *, columns=None):
     known = observed_features(tree)
     names = _feature_names(tree)
     if X is not None:
+        check_rows_of(tree, X=X)
         names = [str(name) for name in getattr(X, "columns", names)]
         X = check_features(X)
         check_same_length("X", len(X), "tree", len(known))

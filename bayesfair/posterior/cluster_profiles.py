@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesfair._check import check_same_index, check_same_length, column_names, is_date, message, row_names
+from bayesfair._check import check_same_length, check_same_rows, column_names, is_date, message
 from bayesfair._columns import indicators_of, levels_of, units_of
 from bayesfair._names import DataFrame, DataTree
 from bayesfair._percent import percent
@@ -14,7 +14,7 @@ from bayesfair.fairness.groups import Groups, encode_groups
 from bayesfair.fairness.metrics import encode_assignment
 from bayesfair.posterior.partitions import reference_partition
 from bayesfair.posterior.saved import settings_of
-from bayesfair.posterior.schema import groups_of, observed_features, weight_of
+from bayesfair.posterior.schema import check_rows_of, groups_of, observed_features, weight_of
 from bayesfair.posterior.view import View, once
 
 EVERYONE, SPREAD, SEPARATION = "everyone", "spread", "separation"
@@ -68,7 +68,8 @@ def profile(
         tree = View.of(source)
         if X is None and sensitive_features is None:
             return most_telling_first(tree_profile(tree))
-        X, labels = readable_features(tree) if X is None else _rows_of(tree, X), reference_partition(tree)
+        check_rows_of(tree, X=X, sensitive_features=sensitive_features)
+        X, labels = readable_features(tree) if X is None else _named_features(tree, X), reference_partition(tree)
         weight, groups = weight_of(tree), groups_of(tree)
     else:
         labels, weight, groups = source, None, None
@@ -76,8 +77,7 @@ def profile(
         raise ValueError(
             message("X", "come with labels", "None", "Pass the table of features, in units that readers know.")
         )
-    check_same_index("source", source, "X", X)
-    check_same_index("X", X, "sensitive_features", sensitive_features)
+    check_same_rows(X=X, source=source, sensitive_features=sensitive_features)
     groups = groups if sensitive_features is None else encode_groups(sensitive_features)
     return most_telling_first(profile_table(X, labels, groups, weight))
 
@@ -244,21 +244,10 @@ def unscaled(values, scaling):
     return values if scaling is None else scaling[0] + scaling[1] * values.astype(np.float64, copy=False)
 
 
-def _rows_of(tree, X):
-    """X, with the names of the tree's features if it is an array of as many columns; ValueError for other rows."""
+def _named_features(tree, X):
+    """X, with the names of the tree's features if it is an array of as many columns."""
     import pandas as pd
 
-    names, known = row_names(X), tree["posterior"]["obs"].values
-    is_counted = known.dtype.kind in "iu" and np.array_equal(known, np.arange(len(known)))
-    if (
-        names is not None
-        and not is_counted
-        and len(names) == len(known)
-        and list(map(str, names)) != list(map(str, known))
-    ):
-        got = f"rows that begin with {', '.join(map(repr, names[:3].tolist()))}"
-        rule = f"have the rows of the tree, which begin with {', '.join(map(repr, known[:3].tolist()))}"
-        raise ValueError(message("X", rule, got, "Pass X.loc[tree['posterior']['obs'].values]."))
     if column_names(X) is None and np.ndim(X) == 2 and "observed_data" in tree.children:
         features = tree["observed_data"]["feature"].values
         return pd.DataFrame(X, columns=features) if np.shape(X)[1] == len(features) else X

@@ -1,5 +1,7 @@
 """Which rows are together, and with what probability: co-clustering and what follows from it."""
 
+from typing import Literal
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -9,10 +11,12 @@ from bayesfair._names import DataTree
 from bayesfair._partitions import check_partition
 from bayesfair.posterior.contingency import count_together, distinct_observations
 from bayesfair.posterior.partitions import reference_partition
-from bayesfair.posterior.schema import flat_labels
-from bayesfair.posterior.view import once
+from bayesfair.posterior.relabelling import align, numbered_alike
+from bayesfair.posterior.schema import check_rows_of, count_clusters, flat_labels
+from bayesfair.posterior.view import View, once
 
 MAX_OBS = 5_000
+METHODS = "membership", "medoid"
 DOUBTFUL = 0.1  # misclassification probability from which a row counts as uncertain
 
 
@@ -71,11 +75,12 @@ def _places(indices, n_obs):
 
 
 @once
-def misclassification_probability(tree: "DataTree", *, reference: ArrayLike | None = None) -> np.ndarray:
-    """The probability that a row is not in the cluster of its medoid.
+def misclassification_probability(
+    tree: "DataTree", *, reference: ArrayLike | None = None, method: Literal["membership", "medoid"] = "membership"
+) -> np.ndarray:
+    """The probability that a row is not in its cluster.
 
-    The medoid of a cluster is the member that is most often together with the others, so that its own doubt does not count
-    against all of them. The time is proportional to draws times rows.
+    The time is proportional to draws times rows.
 
     Parameters
     ----------
@@ -83,10 +88,20 @@ def misclassification_probability(tree: "DataTree", *, reference: ArrayLike | No
         A posterior with `labels` of shape (chain, draw, obs), or a `View` of one.
     reference : array-like of int of shape (n_obs,), optional
         The clusters in question. By default `reference_partition(tree)`, which tables, pictures and `labels_` show.
+    method : {"membership", "medoid"}, default "membership"
+        "membership" is 1 minus the share of draws that have the row in its cluster, clusters being numbered alike in all
+        draws: 1 - `memberships(tree)["probability"]`. "medoid" is the paper's 1 - etabar, the share of draws that do not have
+        the row together with the medoid of its cluster, the member that is most often together with the others. It is 0 for
+        the medoid itself, however uncertain its own membership is.
 
     Returns
     -------
     numpy.ndarray of shape (n_obs,)
+
+    Raises
+    ------
+    ValueError
+        If `reference` is no partition of the rows, or the method is not known.
 
     References
     ----------
@@ -98,22 +113,39 @@ def misclassification_probability(tree: "DataTree", *, reference: ArrayLike | No
     >>> import bayesfair as bf
     >>> tree = bf.posterior.tree_from_labels([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]], [[0], [1], [8], [9]])
     >>> bf.posterior.misclassification_probability(tree).tolist()
+    [0.0, 0.0, 0.25, 0.0]
+    >>> bf.posterior.misclassification_probability(tree, method="medoid").tolist()
     [0.0, 0.0, 0.0, 0.25]
     """
+    if method not in METHODS:
+        raise ValueError(message("method", f"be one of {METHODS}", repr(method), "Leave it out for 'membership'."))
     labels = flat_labels(tree)
+    if reference is not None:
+        check_rows_of(tree, reference=reference)
+        reference = check_partition("reference", reference, labels.shape[1])
+    if method == "medoid":
+        return 1 - _share_with(
+            labels, tree.once(_reference_medoids) if reference is None else _medoids(labels, reference)
+        )
     if reference is None:
-        return 1 - _share_with(labels, tree.once(_reference_medoids))
-    return 1 - _share_with(labels, _medoids(labels, check_partition("reference", reference, labels.shape[1])))
+        return 1 - _share_in(flat_labels(tree.once(_alike)), reference_partition(tree.once(_alike)), len(labels))
+    permutations = align(labels, reference, max(count_clusters(tree), int(reference.max()) + 1))
+    return 1 - _share_in((numbers[draw] for numbers, draw in zip(permutations, labels)), reference, len(labels))
 
 
 def weighed_misclassification(tree: "DataTree", weights) -> np.ndarray:
-    """`misclassification_probability` of draws with other weights (draws,), which sum to 1; the medoids stay."""
-    labels = flat_labels(tree)
-    medoid, together, first = tree.once(_reference_medoids), np.zeros(labels.shape[1]), 0
+    """`misclassification_probability` of draws with other weights (draws,), which sum to 1."""
+    tree = tree.once(_alike)
+    labels, reference = flat_labels(tree), reference_partition(tree)
+    held, first = np.zeros(labels.shape[1]), 0
     for block in labels.blocks():
-        together += weights[first : first + len(block)] @ (block == block[:, medoid])
+        held += weights[first : first + len(block)] @ (block == reference)
         first += len(block)
-    return 1 - together
+    return 1 - held
+
+
+def _alike(tree):
+    return View.of(numbered_alike(tree))
 
 
 def _reference_medoids(tree):
@@ -141,6 +173,14 @@ def _share_with(labels, other):
     for draw in labels:
         together += draw == draw[other]
     return together / len(labels)
+
+
+def _share_in(draws, cluster, num_draws):
+    """Share of draws in which each row is in its `cluster` (obs,)."""
+    held = np.zeros(len(cluster), dtype=np.int32)
+    for draw in draws:
+        held += draw == cluster
+    return held / num_draws
 
 
 def _check_size(num_obs, max_obs):

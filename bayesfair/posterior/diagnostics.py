@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from bayesfair._arviz import own_settings
+from bayesfair._check import check_docstrings
 from bayesfair._draws import COMPARED
 from bayesfair._names import DataFrame, Dataset, DataTree
 from bayesfair._partitions import partition_distance
@@ -148,6 +150,7 @@ def scalar_table(tree: "DataTree") -> "DataFrame":
 
 def summarise(scalars: "Dataset") -> "DataFrame":
     """`summary` of a Dataset of scalars (chain, draw), by `az.summary`."""
+    check_docstrings()
     import arviz_stats
     import pandas as pd
 
@@ -157,7 +160,10 @@ def summarise(scalars: "Dataset") -> "DataFrame":
     if "lp" in scalars and scalars.sizes["chain"] > 1:
         lp = scalars[["lp"]]
         parts += [lp.isel(chain=[at]).rename(lp=f"lp, chain {chain}") for at, chain in enumerate(lp["chain"].values)]
-    with np.errstate(invalid="ignore", divide="ignore"):  # one chain may be constant while another is not
+    with (
+        own_settings(),
+        np.errstate(invalid="ignore", divide="ignore"),
+    ):  # one chain may be constant while another is not
         tables = [arviz_stats.summary(part, ci_prob=0.89, ci_kind="eti", round_to="none") for part in parts]
     table = pd.concat(tables)[["mean", "sd", "eti89_lb", "eti89_ub", "ess_bulk", "ess_tail", "r_hat"]]
     still = [np.ptp(values.values) == 0 for part in parts for values in part.values()]

@@ -11,7 +11,8 @@ from bayesfair.posterior.schema import variable
 from bayesfair.posterior.view import once
 
 KNOWN = "joint", "optimal", "labels"  # targets with densities of the form given here
-OWN = {"log_likelihood": "loss", "log_prior": "lambda"}  # groups made here, recognised by a variable of each
+PSEUDO = "log_pseudo_likelihood"
+OWN = {PSEUDO: "loss", "log_prior": "lambda"}  # groups made here, recognised by a variable of each
 
 
 class Energies(NamedTuple):
@@ -74,8 +75,8 @@ def _prior(asked):
 def add_log_groups(tree: "DataTree") -> None:
     """Add the groups to the tree of a Gibbs posterior, (chain, draw), up to constants; other trees stay unchanged.
 
-    log_likelihood: `loss`, -lambda L, and `normalizer`, (N d / h) log lambda. They are two, for all rows together, so that
-    `az.loo`, for which they are not meant, refuses them. log_prior: `lambda`, the log of its gamma prior, if sampled.
+    log_pseudo_likelihood: `loss`, -lambda L, and `normalizer`, (N d / h) log lambda, each of all rows together: no row has a
+    likelihood that `az.loo` could leave out. log_prior: `lambda`, the log of its gamma prior, if sampled.
     """
     import xarray as xr
 
@@ -85,7 +86,7 @@ def add_log_groups(tree: "DataTree") -> None:
     lambdas, is_sampled = energies.lambdas, energies.is_sampled
     degrees = energies.degrees - energies.shape if is_sampled else 0.0
     likelihood = {"loss": -lambdas * energies.losses, "normalizer": degrees * np.log(lambdas)}
-    groups = {"log_likelihood": likelihood}
+    groups = {PSEUDO: likelihood}
     if is_sampled:
         groups["log_prior"] = {"lambda": (energies.shape - 1) * np.log(lambdas) - energies.rate * lambdas}
     coords = {dim: tree["posterior"][dim] for dim in ("chain", "draw")}

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 
 from bayesfair._check import message, tell
-from bayesfair._files import check_destination, is_store, write_whole
+from bayesfair._files import at_home, check_destination, is_store, write_whole
 from bayesfair._names import DataTree
 from bayesfair.posterior.attributes import with_plain_attributes
 from bayesfair.posterior.saved import FORMAT, restored
@@ -51,6 +51,7 @@ def write_tree(tree: "DataTree", path: str | PathLike[str]) -> None:
     >>> bf.posterior.write_tree(est.posterior_, "run.nc")  # doctest: +SKIP
     """
     tree, changed = with_plain_attributes(tree)
+    path = at_home(path) if os.fspath(path) else path  # an empty name is refused by name
     if Path(path).suffix == ENDING:
         write_store(path, tree)
     else:
@@ -113,6 +114,7 @@ def read_tree(path: str | PathLike[str]) -> "DataTree":
     >>> import bayesfair as bf
     >>> tree = bf.posterior.read_tree("run.nc")  # doctest: +SKIP
     """
+    path = os.path.expanduser(path)
     if is_store(path):
         tree = open_store(path)
     else:

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesfair._check import check_in_memory, check_same_index, column_names, message, row_names
+from bayesfair._check import check_in_memory, check_same_rows, column_names, index_of, message
 from bayesfair._draws import Draws, Statistic
 from bayesfair._names import DataTree
 from bayesfair.fairness.groups import Groups
@@ -48,11 +48,11 @@ def tree_from_labels(
     >>> bf.posterior.reference_partition(tree).tolist()
     [0, 0, 1, 1]
     """
-    check_same_index("X", X, "groups", groups)
+    check_same_rows(X=X, groups=groups)
     code, n_clusters = _numbered(labels)
     scalars = {} if lp is None else {"lp": _as_chains(lp, code.shape[:2])}
     draws = Draws(code, scalars, {name: Statistic("quantity") for name in scalars})
-    about = {"settings": {}, "feature_names": column_names(X), "obs_names": row_names(X), "n_clusters": n_clusters}
+    about = {"settings": {}, "feature_names": column_names(X), "obs_names": index_of(X), "n_clusters": n_clusters}
     return build_tree(draws, X, groups, **about)
 
 

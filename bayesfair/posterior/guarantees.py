@@ -9,12 +9,14 @@ from bayesfair._partitions import tables_with
 from bayesfair.fairness.balanced import BalanceConstraint, balance_constraint
 from bayesfair.fairness.bounded_sizes import bounded
 from bayesfair.fairness.groups import Groups
-from bayesfair.fairness.metrics import cluster_balance, masses_of_attributes, rows_off
+from bayesfair.fairness.metrics import cluster_balance, looked_at, masses_of_attributes, rows_off
 from bayesfair.posterior.saved import plain, promise_of, settings_of
 from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of, other_than_run, variable
 from bayesfair.posterior.view import once
 
+# Also of labels that somebody put in the place of the run's, and of other rows in a tree that lacks the run's number of them.
 _NO_PROMISE = "This holds for these draws; the method does not guarantee it."
+ROUNDING = 1e-9  # of a ratio of two counts
 
 
 @once
@@ -30,6 +32,8 @@ def guarantee(tree: "DataTree") -> str | None:
         return _of_labels(tree, groups, parameters.get("min_balance", "exact")) + _of_sizes(tree)
     bound = guaranteed_balance(tree)
     if bound is None:
+        return _NO_PROMISE
+    if least_balance(masses_of(tree), groups) < bound - ROUNDING:
         return _NO_PROMISE
     if bound == 0:
         return "The method does not guarantee it: a fairlet may lack a group."
@@ -64,22 +68,50 @@ def at_least(balance) -> str:
 
 def _of_labels(tree, groups: Groups, min_balance) -> str:
     own = " of each attribute on its own" if groups.attributes else ""
+    own = f" of {' x '.join(part.column for part in groups.crosses)}" if groups.crosses else own
     if min_balance != "exact":
+        if least_balance(masses_of(tree), groups) < min_balance - ROUNDING:
+            return _NO_PROMISE
         return f"By construction none can fall below {min_balance:g}: every cluster is at least so balanced{own}."
     off, count, name, size = farthest_from_share(masses_of(tree), groups)
-    if off >= 1:  # not the run's rows, in a tree without the number of these
+    if off >= 1:
         return _NO_PROMISE
     off = np.floor(off * 100) / 100  # rounded down, so that less than one row is not shown as one
     return (
         f"By construction every group{own} has its share of every cluster in every draw to within one row, the most that "
         f"whole rows allow; the farthest from it was {off:.2f} of a row ({count:,} of {name} in a cluster of {size:,})."
+        f"{beside_guarantee(masses_of(tree), groups)}"
     )
+
+
+def beside_guarantee(masses, groups: Groups) -> str:
+    """How far the counts are that several attributes leave without a guarantee, after a space; "" for one attribute.
+
+    Of combinations that are balanced these are the attributes by themselves, else the combinations.
+    """
+    if groups.attributes:
+        return f" Their combinations are not guaranteed that: {_in_rows(*_farthest(masses, groups.names))}."
+    each = farthest_of_each(masses, groups)
+    return f" An attribute by itself is not guaranteed that. {each}." if each else ""
+
+
+def farthest_of_each(masses, groups: Groups) -> str:
+    """The farthest count of every attribute that the groups cross, in words; "" for one attribute."""
+    each = list(looked_at(masses, groups).items())[:-1]
+    return "; ".join(f"{name}: {_in_rows(*_farthest(held, names))}" for name, (names, held) in each)
+
+
+def _in_rows(off, count, name, size):
+    """A farthest count in words; less than one row is rounded down, so that it is not shown as one."""
+    off = f"{np.floor(off * 100) / 100:.2f} of a row" if off < 1 else f"{off:,.1f} rows"
+    return f"the farthest count was {off} off ({count:,} of {name} in a cluster of {size:,})"
 
 
 def _of_sizes(tree) -> str:
     """The guarantee for the clusters' sizes, as a sentence after a space; "" without one."""
     least, most = bounds_of_sizes(tree).values()
-    if least is None and most is None:
+    sizes = masses_of(tree).sum(2)
+    if (least, most) == (None, None) or sizes.min() < (least or 0) or sizes.max() > (most or np.inf):
         return ""
     told = " and ".join(
         f"{word} {bound:,}" for word, bound in (("at least", least), ("at most", most)) if bound is not None
@@ -95,12 +127,14 @@ def bounds_of_sizes(tree):
 
 def farthest_from_share(masses, groups: Groups):
     """(rows off, members, the group's name, the cluster's size) at the largest distance of a group from its share."""
-    found = []
-    for part, held in zip(groups.attributes or (groups,), masses_of_attributes(masses, groups)):
-        off = rows_off(held)
-        at = np.unravel_index(off.argmax(), off.shape)
-        found.append((float(off[at]), int(held[at]), part.names[at[-1]], int(held[at[:-1]].sum())))
-    return max(found)
+    balanced = zip(groups.attributes or (groups,), masses_of_attributes(masses, groups))
+    return max(_farthest(held, part.names) for part, held in balanced)
+
+
+def _farthest(masses, names):
+    off = rows_off(masses)
+    at = np.unravel_index(off.argmax(), off.shape)
+    return float(off[at]), int(masses[at]), names[at[-1]], int(masses[at[:-1]].sum())
 
 
 @once

@@ -7,11 +7,19 @@ from bayesfair._names import DataTree
 from bayesfair._percent import percent
 from bayesfair.fairness.metrics import cluster_balance
 from bayesfair.posterior.co_clustering_probability import DOUBTFUL, misclassification_probability
-from bayesfair.posterior.guarantees import at_least, farthest_from_share, guarantee, is_exact, least_balance, masses_of
+from bayesfair.posterior.guarantees import (
+    at_least,
+    farthest_from_share,
+    farthest_of_each,
+    guarantee,
+    is_exact,
+    least_balance,
+    masses_of,
+)
 from bayesfair.posterior.modes_in_words import modes_sentence
 from bayesfair.posterior.number_of_clusters import occupied_sentence
 from bayesfair.posterior.other_temperatures import temperature_sentence
-from bayesfair.posterior.saved import small_groups
+from bayesfair.posterior.saved import small_groups, unfinished_of
 from bayesfair.posterior.schema import groups_of
 from bayesfair.posterior.verdict import judge
 from bayesfair.posterior.view import once
@@ -41,7 +49,9 @@ def brief(tree: "DataTree") -> list[Note]:
     notes += [Note("plain", "How many clusters:", occupied)] * bool(occupied)
     other = temperature_sentence(tree)
     notes += [Note("plain", "How much the inverse temperature matters:", other)] * bool(other)
-    return [*_of_balance(tree), *notes]
+    made = unfinished_of(tree)
+    unfinished = [Note("caution", "The run is not finished:", f"it has {made}. Resume it to make the rest.")]
+    return [*unfinished * bool(made), *_of_balance(tree), *notes]
 
 
 def _of_balance(tree):
@@ -63,7 +73,8 @@ def _in_rows(tree, groups):
     """The largest distance of a group from its share in any draw, in rows, which reads the same for any group sizes."""
     off, count, name, size = farthest_from_share(masses_of(tree), groups)
     within = "to within one row" if off < 1 else f"to within {ceil(off * 10) / 10:,.1f} rows"
+    each = farthest_of_each(masses_of(tree), groups)
     return (
         f"In all draws every group has its share of every cluster {within}; the farthest from it were {count:,} of {name} in a "
-        f"cluster of {size:,}."
+        f"cluster of {size:,}.{f' By themselves: {each}.' if each else ''}"
     )

@@ -30,7 +30,8 @@ def memberships(tree: "DataTree", *, reference: ArrayLike | None = None) -> "Dat
         Indexed by the names of the rows. The columns are `cluster`; `probability`, the share of draws that have the row
         there; `runner_up`, the cluster where most of the other draws have it, missing if there are none;
         `runner_up_probability`; `placed_for_balance` (if the tree's own partition is "likeliest"), whether the runner-up is
-        likelier but balance leaves no place there; `misclassification_probability`; and `group`, if the tree has groups.
+        likelier but balance leaves no place there; `misclassification_probability`, 1 - `probability`; and `group`, if the
+        tree has groups.
 
     Examples
     --------

@@ -5,12 +5,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from bayesfair._arrays import digest
 from bayesfair._check import message
+from bayesfair._draws import COMPARED
 from bayesfair._names import DataTree
 from bayesfair.posterior.energies import is_own
 from bayesfair.posterior.partitions import point_of
 from bayesfair.posterior.saved import plain, settings_of
-from bayesfair.posterior.schema import about_whole, flat_labels, group_names, variable
+from bayesfair.posterior.schema import about_whole, flat_labels, group_names, scalars_of, variable
 from bayesfair.posterior.tree import add_derived
 from bayesfair.posterior.view import View
 
@@ -39,7 +41,8 @@ def concatenate(trees: Sequence["DataTree"]) -> "DataTree":
     Raises
     ------
     ValueError
-        If there is no tree, or tables, groups, settings or numbers of draws differ. The message names what differs.
+        If there is no tree, or tables, groups, settings or numbers of draws differ. The message names what differs. Also if
+        two chains have the same draws, as those of runs with one seed: they would count twice.
 
     Examples
     --------
@@ -61,6 +64,7 @@ def concatenate(trees: Sequence["DataTree"]) -> "DataTree":
     for at, tree in enumerate(trees):
         flat_labels(tree)
         _check_same_run(trees[0], tree, at)
+    _check_no_chain_twice(trees)
     first, of_draws = trees[0], _of_draws(trees)
     merged = type(first)(name=first.name)
     merged.attrs.update(first.attrs)
@@ -103,6 +107,38 @@ def _check_same_run(first, tree, at):
         if not is_same:
             rule, remedy = f"have the {name} of trees[0]", "Only chains of one posterior can be joined."
             raise ValueError(message(what, rule, "another", remedy))
+
+
+def _check_no_chain_twice(trees):
+    """Raise a ValueError if a chain that moves is in two trees."""
+    seen = {}
+    for at, tree in enumerate(trees):
+        for chain in range(tree["posterior"].sizes["chain"]):
+            other = seen.setdefault(_identity(tree, chain), at)
+            if other != at and _moves(tree, chain):
+                rule, got = "have chains of its own", f"a chain that has the same draws as one of trees[{other}]"
+                remedy = (
+                    "Pass every run once. Fit again with another random_state for more chains: one seed makes one run."
+                )
+                raise ValueError(message(f"trees[{at}]", rule, got, remedy))
+
+
+def _identity(tree, chain):
+    """The same for two chains only if they are one: scalars and seed, or else labels, which every tree numbers on its own."""
+    scalars = _scalars_of_chain(tree, chain)
+    if any(np.ptp(values) > 0 for values in scalars) and "seed" in settings_of(tree):
+        return settings_of(tree)["seed"], digest(*scalars)
+    return digest(*scalars, tree["posterior"]["labels"][chain].values)
+
+
+def _moves(tree, chain):
+    """Does a chain change? One that stands still adds nothing to what is known of its spread."""
+    labels = tree["posterior"]["labels"][chain].values
+    return (labels != labels[0]).any() or any(np.ptp(values) > 0 for values in _scalars_of_chain(tree, chain))
+
+
+def _scalars_of_chain(tree, chain):
+    return [values.values[chain] for _, kind, values in scalars_of(tree) if kind in COMPARED]
 
 
 def _of_draws(trees):

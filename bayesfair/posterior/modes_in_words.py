@@ -9,6 +9,7 @@ from bayesfair.posterior.view import once
 
 EXCLUDED = -10.0  # log mass relative to the best mode below which a mode's mass is negligible: 0.0045%
 FAR = float(np.log(1e6))  # distance of a bound from the best mode's log mass beyond which it is useless
+WIDE = float(np.log(100))  # width of bounds beyond which they say nothing of a mode that may be heavier than the best
 STAYS, AVOIDS = 0.8, 0.2  # shares of a chain's draws
 _ORDINALS = ("best", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
@@ -26,7 +27,8 @@ def modes_sentence(tree: "DataTree") -> str:
     -------
     str
         A mode with less than 0.01% of the best one's mass is reported as such, others by their share of the mass with its
-        interval, or by bounds. If bounds are too far apart to say anything, starts and losses are reported instead.
+        interval, or by bounds. If bounds are too far apart to say anything, starts and losses are reported instead, and what
+        to do.
 
     Examples
     --------
@@ -70,7 +72,7 @@ def _of_masses(found, apart):
     out = others[upper[1:] <= EXCLUDED]
     told = np.setdiff1d(others[np.isfinite(log_mass[1:])], out)
     rest = np.setdiff1d(others, np.concatenate([out, told]))
-    bounded = rest[upper[rest] < FAR]
+    bounded = rest[(upper[rest] < FAR) & ((upper[rest] <= 0) | (upper[rest] - lower[rest] <= WIDE))]
     unknown = np.setdiff1d(rest, bounded)
     if len(told):
         yield _shares(log_mass, lower, upper, told, "the mass" if len(rest) == 0 else "the mass that is known")
@@ -120,6 +122,8 @@ def _not_known(unknown, found, apart):
         dearer = found["loss"].values[unknown].min() - found["loss"].values[0]
         text += f" ({found['starts'].values[0]} of {found.attrs['num_starts']} starts ended in the best one"
         text += f", and their losses are at least {dearer:.3g} higher)" if dearer > 0 else ")"
+        if np.isfinite(found["upper"].values[unknown]).any():
+            text += ": bounds are too wide; longer jumps, such as mode_jumps=4097, or tempering=True may tell"
     if not apart:
         return text
     how = "by where chains began" if found.attrs["num_starts"] == 0 else "by how often starts found them"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import logsumexp
 
-from bayesfair._check import check_number, message
+from bayesfair._check import check_docstrings, check_number, message
 from bayesfair._names import DataFrame, DataTree
 from bayesfair._percent import percent
 from bayesfair.posterior.co_clustering_probability import (
@@ -94,7 +94,7 @@ def _row(tree, energies: Energies, factor):
     equal = np.full(num_draws, 1 / num_draws), np.nan
     weights, k_hat = equal if factor == 1 else _smoothed(log_weights(energies, factor))
     ess = 1 / np.square(weights).sum()
-    trusted = factor == 1 or (k_hat <= highest_k(num_draws) and ess >= FEWEST)
+    trusted = factor == 1 or (ess >= FEWEST and k_hat <= highest_k(num_draws))
     lambdas = [name for name in ("lambda_f", "lambda_c") if name in tree["posterior"].data_vars]
     row = {name: factor * float(tree["posterior"][name].mean(dtype=float)) for name in lambdas}
     doubt = loss = np.array(np.nan)
@@ -119,6 +119,7 @@ def log_weights(energies: Energies, factor):
 
 def _smoothed(log_weights):
     """(weights that sum to 1, their k-hat): inf if a few draws have all the weight, -inf if there is no tail to fit."""
+    check_docstrings()
     from arviz_stats.base import array_stats
 
     weights = np.exp(log_weights - logsumexp(log_weights))
@@ -169,5 +170,5 @@ def _what_to_run(lost):
     )
     return (
         f"{which} the inverse temperature {'are' if len(lost) > 1 else 'is'} too far for these draws (k-hat {k_hats}, "
-        f"effective draws {draws}): run again with inverse_temperature={numbers} (--inverse-temperature)."
+        f"effective draws {draws}): run again with inverse_temperature={numbers}."
     )

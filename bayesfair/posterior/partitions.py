@@ -9,7 +9,7 @@ from bayesfair._check import check_number, message
 from bayesfair._names import DataTree
 from bayesfair._partitions import check_partition, partition_distance
 from bayesfair.posterior.contingency import canonical, company, information
-from bayesfair.posterior.schema import count_clusters, flat_labels, variable
+from bayesfair.posterior.schema import check_rows_of, count_clusters, flat_labels, variable
 from bayesfair.posterior.view import once
 
 
@@ -288,6 +288,7 @@ def credible_ball(
     if not 0 < check_number("level", level) < 1:
         raise ValueError(message("level", "be between 0 and 1", level, "The usual choice is 0.95."))
     labels = flat_labels(tree)
+    check_rows_of(tree, estimate=estimate)
     if estimate is None:
         estimate = (binder_partition if metric == "binder" else vi_partition)(tree, max_draws=max_draws)
     center = check_partition("estimate", estimate, labels.shape[1])

@@ -8,7 +8,7 @@ from bayesfair._names import DataTree
 from bayesfair._partitions import check_partition, tables_with
 from bayesfair.posterior.labels import LabelDraws, is_on_disk
 from bayesfair.posterior.partitions import dahl_partition, point_of, reference_partition
-from bayesfair.posterior.schema import count_clusters, flat_labels, other_than_run, variable
+from bayesfair.posterior.schema import check_rows_of, count_clusters, flat_labels, other_than_run, variable
 from bayesfair.posterior.view import View
 
 
@@ -45,6 +45,7 @@ def relabel(tree: "DataTree", reference: ArrayLike | None = None) -> "DataTree":
     import xarray as xr
 
     labels = flat_labels(tree)
+    check_rows_of(tree, reference=reference)
     point = point_of(tree) if reference is None else "given"
     reference = (
         reference_partition(tree) if reference is None else check_partition("reference", reference, labels.shape[1])

@@ -63,11 +63,25 @@ def settings_of(tree):
     return settings
 
 
+def about_unfinished(done, wanted):
+    """The attribute `unfinished` of the root, of a run that was stopped before its last draw; none of a finished one."""
+    return {"unfinished": f"{done} of {wanted} draws per chain"} if done < wanted else {}
+
+
 def promise_of(tree):
     """The guarantee of the target of the tree's run, in the form of `gibbs.Target.promise`."""
     settings = settings_of(tree)
     name = settings.get("parameters", {}).get("target")  # older files have only this; None for a class
     return settings.get("promise", name if name in (None, "labels") else "fairlets")
+
+
+def unfinished_of(tree):
+    """What an unfinished run has, as "12 of 100 draws per chain"; "" for a finished run, and for some draws of one."""
+    if "unfinished" in tree.attrs:
+        return tree.attrs["unfinished"]
+    draws, wanted = tree["posterior"]["draw"].values, settings_of(tree).get("wanted")
+    are_first = np.array_equal(draws, np.arange(len(draws))) and "share_kept" not in tree.attrs
+    return f"{len(draws)} of {wanted} draws per chain" if are_first and wanted and len(draws) < wanted else ""
 
 
 def cost_of(tree):

@@ -2,10 +2,11 @@
 
 import hashlib
 import json
+from itertools import zip_longest
 
 import numpy as np
 
-from bayesfair._check import message
+from bayesfair._check import counts_rows, index_of, message, raise_other_rows
 from bayesfair._names import DataArray, DataTree
 from bayesfair.fairness.groups import Groups
 from bayesfair.posterior.labels import LabelDraws
@@ -14,6 +15,11 @@ from bayesfair.posterior.view import View, once
 AXES = "chain", "draw", "obs"  # of labels
 KEPT = "kept_draw"  # the dimension of draws that keep their fairlets, if not all of them do
 IN_WORDS = {"chain": "chains", "draw": "draws in each chain", "obs": "rows"}
+ROW = (
+    "row"  # of constant_data: every row's position in the fit; its attribute NAMED: had the table of the fit an index?
+)
+NAMED = "named"
+CROSSED = "attributes", "crosses"  # fields of `Groups`, and attributes of `group`, JSON
 RUN_SIZES = "run_sizes"  # attribute of the root, JSON: numbers of the run's chains, draws per chain and rows
 RUN_ORDER = "run_order"  # likewise, JSON: digests of their names in the run's order
 
@@ -58,9 +64,9 @@ def flat_labels(tree: "DataTree") -> LabelDraws:
 
 
 def about_whole(tree: "DataTree") -> dict[str, str]:
-    """Attributes of the root of a whole run: its sizes, and the order of its chains, draws and rows."""
+    """Attributes of the root of a whole run: its sizes, and the order of its chains and draws (rows have `ROW`)."""
     posterior = tree["posterior"]
-    order = [_digest_of_names(posterior[dim].values) for dim in AXES]
+    order = [_digest_of_names(posterior[dim].values) for dim in AXES[:2]]
     return {RUN_SIZES: json.dumps([posterior.sizes[dim] for dim in AXES]), RUN_ORDER: json.dumps(order)}
 
 
@@ -81,18 +87,61 @@ def check_whole(tree, argument, remedy):
 
 
 def other_than_run(tree: "DataTree") -> dict[str, str]:
-    """{dimension: in words} for chains, draws or rows that differ from the recorded run's, or in their order."""
+    """{dimension: in words} for chains, draws or rows that differ from the recorded run's, or in their order.
+
+    Rows may have other names than in the run. Earlier files have no `ROW`, but a digest of the rows' names.
+    """
     labels = variable(tree, "posterior", "labels")
     if labels is None or RUN_SIZES not in tree.attrs:
         return {}
-    order, other = json.loads(tree.attrs.get(RUN_ORDER, "[null, null, null]")), {}
-    for dim, had, digest in zip(AXES, json.loads(tree.attrs[RUN_SIZES]), order):
+    order, other = json.loads(tree.attrs.get(RUN_ORDER, "[]")), {}
+    for dim, had, digest in zip_longest(AXES, json.loads(tree.attrs[RUN_SIZES]), order):
         has, words = labels.sizes.get(dim, 1), IN_WORDS[dim]
         if has != had:
             other[dim] = f"{has} {words} instead of the run's {had}"
+        elif dim == AXES[2] and variable(tree, "constant_data", ROW) is not None:
+            if not _in_order(labels, tree["constant_data"][ROW]):
+                other[dim] = f"{words} in another order than the run's"
         elif digest and dim in labels.coords and _digest_of_names(np.atleast_1d(labels[dim].values)) != digest:
             other[dim] = f"{words} in another order, or under other names, than the run's"
     return other
+
+
+def _in_order(labels, row):
+    """Are the rows of the labels in the order of the fit, by their positions `row`, which may have names of its own?"""
+    names, known = (np.atleast_1d(part["obs"].values) for part in (labels, row))
+    moved = not np.array_equal(names, known) and sorted(map(str, names)) == sorted(map(str, known))
+    return not moved and counts_rows(np.atleast_1d(row.values))
+
+
+def names_of_rows(tree: "DataTree") -> np.ndarray | None:
+    """The names (obs,) that rows have from the index of the fit's table; None if that had none."""
+    names, row = np.atleast_1d(tree["posterior"]["labels"]["obs"].values), variable(tree, "constant_data", ROW)
+    positions = np.arange(len(names)) if row is None else np.atleast_1d(row.values)
+    is_named = (row is not None and row.attrs.get(NAMED)) or not np.array_equal(names, positions)
+    return names if is_named else None
+
+
+def check_rows_of(tree: "DataTree", **tables):
+    """Raise a ValueError if pandas objects, by argument, name their rows otherwise than the tree: by position they would mix.
+
+    A tree of an array has positions. An index that puts those in another order is refused, and any other index accepted.
+    """
+    for argument, index in ((name, index_of(table)) for name, table in tables.items()):
+        if index is None:
+            continue
+        flat_labels(tree)  # an error without labels
+        known = np.atleast_1d(tree["posterior"]["labels"]["obs"].values)
+        if len(index) != len(known) or _same_names(index, known):
+            continue
+        if names_of_rows(tree) is not None or _same_names(np.sort(index.astype(str)), np.sort(known.astype(str))):
+            raise_other_rows(argument, index, "the tree", known, "tree['posterior']['obs'].values")
+
+
+def _same_names(index, known):
+    """Files hold names of rows that are not numbers as text."""
+    both_numbers = index.dtype.kind in "iuf" and known.dtype.kind in "iuf"
+    return np.array_equal(index, known) if both_numbers else list(map(str, index)) == list(map(str, known))
 
 
 def holds_several_runs(tree: "DataTree") -> bool:
@@ -136,14 +185,26 @@ def group_names(tree: "DataTree") -> tuple[str, ...] | None:
 
 @once
 def groups_of(tree: "DataTree") -> Groups | None:
-    """The groups of the rows, with the attributes that they cross if each was balanced on its own."""
+    """The groups of the rows, with the attributes that they cross."""
     names = group_names(tree)
     if names is None:
         return None
     group = tree["constant_data"]["group"]
-    attributes = json.loads(group.attrs.get("attributes", "[]"))
-    parts = tuple(Groups(np.array(part["code"], np.int32), tuple(part["names"])) for part in attributes)
-    return Groups(group.values, names, parts)
+    return Groups(group.values, names, *(_parts(json.loads(group.attrs.get(kind, "[]"))) for kind in CROSSED))
+
+
+def plain_parts(parts):
+    """What groups cross, for JSON."""
+    return [{"names": part.names, "code": part.code.tolist(), "column": part.column} for part in parts]
+
+
+def _parts(plain):
+    """What groups cross, from `plain_parts`; runs of earlier versions do not name the columns."""
+    titles = [part.get("column", f"attribute {at + 1}") for at, part in enumerate(plain)]
+    return tuple(
+        Groups(np.array(part["code"], np.int32), tuple(part["names"]), column=title)
+        for part, title in zip(plain, titles)
+    )
 
 
 def _outline(tree):

@@ -17,10 +17,11 @@ import numpy as np
 from bayesfair._arrays import row_blocks
 from bayesfair._check import message
 from bayesfair._draws import Draws
-from bayesfair._files import ROOT_OF_STORE, beside, check_destination, unwritable, warn_of_leftovers
+from bayesfair._files import ROOT_OF_STORE, at_home, beside, check_destination, unwritable, warn_of_leftovers
 from bayesfair.posterior.attributes import with_plain_attributes
+from bayesfair.posterior.energies import PSEUDO
 from bayesfair.posterior.labels import CHUNK, is_on_disk
-from bayesfair.posterior.saved import STATE
+from bayesfair.posterior.saved import STATE, about_unfinished
 from bayesfair.posterior.schema import KEPT, RUN_ORDER, RUN_SIZES, about_whole, variable
 from bayesfair.posterior.tree import add_derived
 from bayesfair.posterior.zarr_folder import (
@@ -47,7 +48,7 @@ DERIVED = {
     "posterior/cluster",
     "posterior/feature",
     "sample_stats/balance",
-    *(f"log_likelihood/{name}" for name in ("loss", "normalizer", "chain", "draw")),
+    *(f"{PSEUDO}/{name}" for name in ("loss", "normalizer", "chain", "draw")),
     *(f"log_prior/{name}" for name in ("lambda", "chain", "draw")),
 }
 _OWN = "draws", "state", CHECKSUM  # attributes of the root that a tree lacks
@@ -84,7 +85,8 @@ class StoredRun:
         """
         tree = open_store(self.path)
         tree["sample_stats"].attrs.update(about)
-        del tree.attrs["unfinished"]
+        tree.attrs.pop("unfinished")
+        tree.attrs.update(about_unfinished(tree["posterior"].sizes["draw"], self.wanted))
         tree, _ = with_plain_attributes(tree)
         with self._writing() as (root, nodes, attributes):
             before = nodes[LABELS]
@@ -129,7 +131,7 @@ class StoredRun:
 
 def check_store(path, argument="store"):
     """`path` as a place for a new run: a FileExistsError if something is there, a ValueError for another ending."""
-    path = Path(path)
+    path = at_home(path)
     if path.suffix != ENDING:
         remedy = "A stored run is a folder, such as 'run.zarr'. save('run.nc') writes one file of a run in memory."
         raise ValueError(message(argument, f"end in {ENDING}", repr(os.fspath(path)), remedy))

@@ -3,8 +3,9 @@
 posterior: `labels` (chain, draw, obs) in the smallest integer type; `centers` (chain, draw, cluster, feature), means of rows,
 NaN for an empty cluster; scalars that draws declare as parameters; `fairlet` (chain, draw or kept_draw, obs), if kept.
 sample_stats: the other scalars, and `balance` if there are groups; attributes `kind` and `power` hold their declaration.
-observed_data: `X` (obs, feature). constant_data: `group`, `weight` and `reference_labels` (obs,), the partition that gives
-clusters their numbers, largest first. Root: `settings` (JSON, by `saved.plain`), `n_clusters` and the version.
+observed_data: `X` (obs, feature). constant_data: `row`, the position in the fit, `group`, `weight` and
+`reference_labels` (obs,), the partition that gives clusters their numbers, largest first.
+Root: `settings` (JSON, by `saved.plain`), `n_clusters` and the version.
 """
 
 import json
@@ -15,16 +16,30 @@ from scipy.sparse import csc_array
 
 from bayesfair import __version__
 from bayesfair._arrays import row_blocks
+from bayesfair._arviz import own_settings
 from bayesfair._check import attempt, check_features, check_integer, check_same_length, message
 from bayesfair._draws import Draws, FairletDraws, Statistic
 from bayesfair.fairness.groups import encode_groups
 from bayesfair.posterior.contingency import balance_of, company, count_labels
-from bayesfair.posterior.energies import add_log_groups, is_own
+from bayesfair.posterior.energies import PSEUDO, add_log_groups, is_own
 from bayesfair.posterior.labels import LabelDraws
 from bayesfair.posterior.likeliest import likeliest, most_frequent
 from bayesfair.posterior.relabelling import align, number_modes, order_by_size, with_numbers
-from bayesfair.posterior.saved import plain
-from bayesfair.posterior.schema import AXES, KEPT, about_whole, flat_labels, groups_of, scalars_of, variable, weight_of
+from bayesfair.posterior.saved import about_unfinished, plain
+from bayesfair.posterior.schema import (
+    AXES,
+    CROSSED,
+    KEPT,
+    NAMED,
+    ROW,
+    about_whole,
+    flat_labels,
+    groups_of,
+    plain_parts,
+    scalars_of,
+    variable,
+    weight_of,
+)
 
 _FEATURES = 4  # features whose centres are computed at a time
 _GROUP_OF_KIND = {"parameter": "posterior", "quantity": "sample_stats", "figure": "sample_stats"}
@@ -70,19 +85,21 @@ def build_tree(draws: Draws, X, groups, *, settings, n_clusters, point="likelies
     names = {"obs": (beside.obs_names, len(X)), "feature": (beside.feature_names, X.shape[1])}
     coords = {dim: np.arange(n) if given is None else names_for_file(given) for dim, (given, n) in names.items()}
     coords["cluster"] = np.arange(n_clusters)
-    constant = {} if beside.weight is None else {"weight": (("obs",), beside.weight)}
+    constant = {ROW: (("obs",), np.arange(len(X)))}
+    constant |= {} if beside.weight is None else {"weight": (("obs",), beside.weight)}
     constant |= {} if groups is None else {"group": (("obs",), groups.code)}
     tree = _assembled(parameters, draws, observed, constant, coords)
     tree["posterior"] = tree["posterior"].to_dataset().assign(labels=(AXES, labels))
+    tree["constant_data"][ROW].attrs[NAMED] = int(beside.obs_names is not None)
     if draws.fairlets is not None:
         tree["posterior"] = _with_fairlets(tree["posterior"].to_dataset(), draws.fairlets)
     about = {"settings": json.dumps(plain(settings)), "n_clusters": n_clusters, "bayesfair_version": __version__}
-    tree.attrs.update(about | about_whole(tree))
+    tree.attrs.update(about | about_whole(tree) | about_unfinished(labels.shape[1], settings.get("wanted", 0)))
     if beside.modes is not None:
         tree["modes"] = beside.modes
     if groups is not None:
-        attributes = [{"names": part.names, "code": part.code.tolist()} for part in groups.attributes]
-        about = {"group_names": groups.names, **({"attributes": attributes} if attributes else {})}
+        about = {"group_names": groups.names}
+        about |= {name: plain_parts(parts) for name in CROSSED if (parts := getattr(groups, name))}
         tree["constant_data"]["group"].attrs.update({name: json.dumps(value) for name, value in about.items()})
     return tree if point is None else add_derived(tree, point)
 
@@ -97,8 +114,8 @@ def add_derived(tree, point="likeliest"):
         attempt("`centers`", lambda: _add_centers(tree))
     if "group" in tree["constant_data"] and "balance" not in tree["sample_stats"]:
         attempt("`balance`", lambda: _add_balance(tree))
-    if not is_own(tree, "log_likelihood"):
-        attempt("`log_likelihood`", lambda: add_log_groups(tree))
+    if not is_own(tree, PSEUDO):
+        attempt(f"`{PSEUDO}`", lambda: add_log_groups(tree))
     return tree
 
 
@@ -134,7 +151,8 @@ def _assembled(parameters, draws: Draws, observed, constant, coords):
         groups["log_likelihood"] = {"x": observed["x"][1]}
     dims = {name: list(axes) for name, (axes, _) in {**parameters, **observed, **constant}.items()}
     # ArviZ's check of conventions does not know its own name `lp`.
-    tree = arviz_base.from_dict(groups, dims=dims, coords=coords, check_conventions=False)
+    with own_settings():
+        tree = arviz_base.from_dict(groups, dims=dims, coords=coords, check_conventions=False)
     for name in draws.scalars:
         tree[home[name]][name].attrs.update(draws.statistics[name]._asdict())
     return tree

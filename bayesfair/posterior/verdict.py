@@ -29,12 +29,16 @@ class Verdict(NamedTuple):
 
 
 def warn_of_disagreement(tree, remedy=""):
-    """Warn if chains disagree, or one chain or few draws cannot tell; `remedy` is the method's own."""
+    """Warn unless chains agree and hold enough independent draws, or nothing moved; `remedy`: the method's own, if they differ.
+
+    The limits are those of the verdict: R-hat below 1.01, 400 effective draws.
+    """
     from sklearn.exceptions import ConvergenceWarning
 
-    verdict = _of_chains(tree)  # a fit has already warned of its fairlets
-    if verdict.kind == "bad" or tree["posterior"].sizes["chain"] == 1:
-        text = " ".join([verdict.headline, verdict.evidence, verdict.advice, remedy]).rstrip()
+    verdict, alone = _of_chains(tree), tree["posterior"].sizes["chain"] == 1  # a fit has already warned of its fairlets
+    if alone or (verdict.kind != "good" and verdict not in (VERDICTS["nothing moved"], VERDICTS["of a guide"])):
+        further = remedy if alone or verdict.kind == "bad" else ""
+        text = " ".join([verdict.headline, verdict.evidence, verdict.advice, further]).rstrip()
         warnings.warn(text, ConvergenceWarning, stacklevel=2, skip_file_prefixes=tuple(bayesfair.__path__))
 
 
@@ -71,8 +75,8 @@ def _of_chains(tree):
             else _verdict("disagree", worst=worst)
         )
     if largest >= R_HAT_GOOD:
-        return _verdict("nearly", worst=worst)
-    return _verdict("few independent", ess=ess) if ess < ENOUGH else _verdict("agree", r_hat=largest, ess=ess)
+        return _verdict("nearly", worst=worst, few=few)
+    return _verdict("few independent", few=few.lstrip()) if ess < ENOUGH else _verdict("agree", r_hat=largest, ess=ess)
 
 
 def of_all_chains(summary):
@@ -161,13 +165,13 @@ VERDICTS = {
     "nearly": Verdict(
         "caution",
         "The chains nearly agree.",
-        "{worst}",
+        "{worst}{few}",
         "This suffices for pictures, not for second digits. Draw two to four times as many.",
     ),
     "few independent": Verdict(
         "caution",
         "The chains agree, but hold few independent draws.",
-        f"The smallest effective sample size is {{ess:,.0f}}; {ENOUGH} is wanted.",
+        "{few}",
         "The ends of intervals are rough. Draw two to four times as many.",
     ),
     "agree": Verdict(
@@ -194,8 +198,14 @@ def _joined(few, share_kept):
     return verdict._replace(kind="bad") if much_is_lost else verdict
 
 
+def _in_words(r_hat):
+    return f"{r_hat:.2f}" if np.isfinite(r_hat) else "infinite (each chain stands still)"
+
+
 def _worst(r_hat):
     names = [
-        f"{value:.2f} for {name.replace('_', ' ')}" for name, value in r_hat.iloc[:3].items() if value >= R_HAT_GOOD
+        f"{_in_words(value)} for {name.replace('_', ' ')}"
+        for name, value in r_hat.iloc[:3].items()
+        if value >= R_HAT_GOOD
     ]
     return f"R-hat is {', '.join(names)}"

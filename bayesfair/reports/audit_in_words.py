@@ -4,42 +4,58 @@ from math import floor
 
 import numpy as np
 
+from bayesfair._check import listed
 from bayesfair._percent import percent
 from bayesfair.fairness.balanced import is_exact
 from bayesfair.posterior.in_short import Note
 
 GIVEN, FEWEST, CHEAPEST = "as given", "fewest moves", "cheapest found"  # rows of the table of repairs
 TOLD = 5  # number of counts that sentences name
+WELL_MATCHED = 0.5  # share of a drawn cluster's rows that are of the cluster given, below which readers are warned
 UNLIKELY = 0.1  # probability of its cluster below which a row counts as unlikely there
 
 
 def notes_of(found, constraint) -> list[Note]:
     """The sentences of an `Audit`, from its tables."""
-    notes = [_of_balance(found, constraint), *_of_shortfalls(found), _of_chance(found), _of_repair(found, constraint)]
+    notes = [_of_balance(found, constraint), *_of_shortfalls(found), _of_chance(found), _of_repair(found)]
     notes += [] if found.distances is None else [_of_distances(found.distances)]
-    return notes + ([] if found.memberships is None else [_of_posterior(found.memberships)])
+    return notes + ([] if found.memberships is None else _of_posterior(found.memberships))
 
 
 def _of_balance(found, constraint):
     table, wish = found.representation, constraint.said()
     worst = table.loc[table["excess"].abs().idxmax()]
+    several = table["attribute"].nunique() > 1
+    wish += ", for each attribute by itself and for their combinations" if _is_crossed(table) else ""
     farthest = (
         f"The count farthest from its share is {_rows(abs(worst['excess']))} off: {_group(worst, table)} in cluster "
-        f"{worst['cluster']}."
+        f"{worst['cluster']}.{_by_attribute(table) if several else ''}"
     )
-    if _adds_up(found, constraint):
-        attribute = table["attribute"].iloc[-1]
-        text = f"{wish}, for the combinations {attribute}. But their rows add up. {farthest}"
-        return Note("caution", "Balanced by combinations:", text)
     if found.repairs.loc[GIVEN, "is_balanced"]:
         return Note("good", "Balanced:", f"{wish}. {farthest}")
+    if is_exact(constraint) and _adds_up(table):
+        attribute = table["attribute"].iloc[-1]
+        text = f"the combinations {attribute} are, to within one row. But their rows add up. {farthest}"
+        return Note("caution", "Balanced by combinations:", text)
     return Note("bad", "Not balanced:", f"{farthest} Balanced would mean that {wish}.")
 
 
-def _adds_up(found, constraint):
+def _by_attribute(table):
+    """The farthest count of every attribute, as a sentence after a space."""
+    worst = table["excess"].abs().groupby(table["attribute"], sort=False).max()
+    return f" By attribute: {', '.join(f'{name} {_rows(off)}' for name, off in worst.items())}."
+
+
+def _is_crossed(table):
+    """Are the combinations of several attributes looked at, as the last one?"""
+    return table.attrs["is_crossed"]
+
+
+def _adds_up(table):
     """Are all combinations of attributes balanced to within one row, and an attribute by itself is not?"""
-    is_balanced = found.repairs.loc[GIVEN, "is_balanced"] and is_exact(constraint)
-    return is_balanced and (found.representation["excess"].abs() >= 1).any()
+    off = table["excess"].abs()
+    is_last = table["attribute"] == table["attribute"].iloc[-1]
+    return _is_crossed(table) and (off[is_last] < 1).all() and (off >= 1).any()
 
 
 def _of_shortfalls(found):
@@ -67,38 +83,68 @@ def _group(row, table):
 
 
 def _of_chance(found):
+    """The verdict on every attribute by its own test, which no other attribute changes."""
     table = found.representation
+    names = list(table["attribute"].unique())
+    of = " of an attribute" if len(names) > 1 else ""
     said = (
-        "if clusters of these sizes were drawn by lot, all counts would lie in the ranges of the table with a probability of "
-        f"at least {table.attrs['level']:.0%}."
+        f"if clusters of these sizes were drawn by lot, all counts{of} would lie in the ranges of the table with a probability "
+        f"of at least {table.attrs['level']:.0%}."
     )
+    least = [_least_likely(table[table["attribute"] == name]) for name in names]
+    hardly = [text for text in least if text]
+    within = [name for name, text in zip(names, least) if not text]
+    if not hardly:
+        each = " Each attribute is tested by itself." if of else ""
+        return Note("plain", "Could it be chance?", f"Yes: {said} So they do here.{each}")
+    rest = f" Chance could do it for {listed(within)}." if within else ""
+    return Note("caution", "Could it be chance?", f"Hardly: {said} {' '.join(hardly)}{rest}")
+
+
+def _least_likely(table):
+    """A sentence on the counts of one attribute beyond chance; "" without any."""
     beyond = table[table["beyond_chance"]]
     if beyond.empty:
-        return Note("plain", "Could it be chance?", f"Yes: {said} So they do here.")
-    least = beyond.loc[beyond["p_value"].idxmin()]
+        return ""
+    least, looks = beyond.loc[beyond["p_value"].idxmin()], table.attrs["counts_looked_at"]
     p_value = "below 0.0001" if least["p_value"] < 1e-4 else f"= {least['p_value']:.2g}"
-    odds = f"p {p_value}, with the number of counts accounted for"
-    text = f"Hardly: {said} Here {len(beyond):,} of the {len(table):,} counts do not. The least likely is that of "
-    return Note(
-        "caution", "Could it be chance?", f"{text}{_group(least, table)} in cluster {least['cluster']} ({odds})."
+    of, where = (f" of {least['attribute']}", "") if len(looks) > 1 else ("", "Here ")
+    times = looks[least["attribute"]]
+    corrected = f", corrected for {times:,} counts (Bonferroni)" if times > 1 else ""
+    text = (
+        f"{where}{len(beyond):,} of the {len(table):,} counts{of} do not. The least likely is that of {least['group']}"
     )
+    return f"{text} in cluster {least['cluster']} (p {p_value}{corrected})."
 
 
-def _of_repair(found, constraint):
+def _of_repair(found):
     repairs = found.repairs
+    if FEWEST not in repairs.index:
+        text = "none is found that balances every cluster. Audit fewer attributes, or put their values into bands."
+        return Note("plain", "Repair:", text)
     few = repairs.loc[FEWEST]
     if few["moved"] == 0:
-        each = " for the combinations. Audit each attribute on its own to see what a repair of those takes"
-        return Note("plain", "Repair:", f"none is needed{each if _adds_up(found, constraint) else ''}.")
-    total = int(found.clusters["size"].iloc[-1])
-    text = f"{_moved(few, total)} makes every cluster balanced"
-    if CHEAPEST not in repairs.index:
+        return Note("plain", "Repair:", "none is needed.")
+    total, room = int(found.clusters["size"].iloc[-1]), repairs.attrs["room"]
+    text = f"{_makes(few, total)} every cluster balanced"
+    if _is_crossed(found.representation):
+        text += ", for each attribute by itself and for the combinations"
+    if room > 1:
+        text = f"{_makes(few, total)} every attribute balanced by itself, to within one row. No counts are found at which the "
+        text += f"combinations are too: they stay within {room:.0f} rows"
+    if "within_ss" not in repairs:
         return Note("plain", "Repair:", f"{text}. Give the features to learn who would move, and at what cost.")
-    cheap = repairs.loc[CHEAPEST]
     text += f" and costs {_cost(few)} in within-cluster sum of squares."
+    if CHEAPEST not in repairs.index:
+        return Note("plain", "Repair:", f"{text} There is no search for a cheaper one here.")
+    cheap = repairs.loc[CHEAPEST]
     if cheap["moved"] != few["moved"]:
         text += f" {_moved(cheap, total)} costs {_cost(cheap)}: the cheapest balanced clusters found from there."
     return Note("plain", "Repair:", text)
+
+
+def _makes(row, total):
+    return f"{_moved(row, total)} makes"
 
 
 def _moved(row, total):
@@ -116,7 +162,8 @@ def _of_distances(distances):
     clusters, every = distances.iloc[:-1], distances.iloc[-1]
     least, most = clusters["rms_distance"].idxmin(), clusters["rms_distance"].idxmax()
     text = (
-        f"rows are {every['rms_distance']:.3g} from the mean of their cluster (root mean square), from "
+        f"in {distances.attrs['units']}, rows are {every['rms_distance']:.3g} from the mean of their cluster (root mean "
+        "square), from "
         f"{clusters['rms_distance'].min():.3g} in cluster {least} to {clusters['rms_distance'].max():.3g} in cluster {most}. "
         f"The farthest row is {every['max_distance']:.3g} away, in cluster {clusters['max_distance'].idxmax()}."
     )
@@ -130,7 +177,19 @@ def _of_posterior(memberships):
         "being in the cluster given. Half of the rows have one of at least "
         f"{np.floor(memberships['probability'].median() * 100) / 100:.2f}."
     )
-    return Note("plain", "Under the fair posterior:", text)
+    notes = [Note("plain", "Under the fair posterior:", text)]
+    poor = {name: share for name, share in memberships.attrs["matched"].items() if share < WELL_MATCHED}
+    if poor:
+        told = listed(f"{name} ({percent(share)})" for name, share in poor.items())
+        text = (
+            "clusters of the draws are matched to those given by the rows that they share. Of some fewer than half of the rows "
+            f"are of the cluster given: {told}. The probabilities there say that the posterior has no such cluster."
+        )
+        notes.append(Note("caution", "Matched with:", text))
+    chains = memberships.attrs["chains"]
+    if chains.kind != "good":
+        notes.append(Note(chains.kind, chains.headline, f"{chains.evidence} {chains.advice}"))
+    return notes
 
 
 def _rows(number):

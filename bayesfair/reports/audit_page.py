@@ -30,6 +30,7 @@ def write_page_of(audit, path, title, provenance):
         moves=moves,
         more_moves=0 if moves is None else len(audit.moves) - len(moves[1]),
         distances=None if audit.distances is None else as_table(audit.distances),
+        units=None if audit.distances is None else audit.distances.attrs["units"],
         likely_by_group=None if audit.memberships is None else _by_group(audit.memberships),
         least_likely=None if audit.memberships is None else _least_likely(audit.memberships),
         provenance=[*provenance.items(), ("Page made", now), ("Page made with bayesfair", __version__), *versions()],
@@ -62,6 +63,11 @@ def _repairs(table):
         "rows that move": [f"{count:,}" for count in table["moved"]],
         "balanced": ["yes" if yes else "no" for yes in table["is_balanced"]],
         "farthest from its share, rows": [f"{floor(off * 100) / 100:,.2f}" for off in table["off_by"]],
+        **{
+            f"of {name[len('off_by[') : -1]}": [f"{floor(off * 100) / 100:,.2f}" for off in table[name]]
+            for name in table
+            if name.startswith("off_by[")
+        },
         "balance": alike(table["balance"]),
     }
     if "within_ss" in table:

@@ -11,24 +11,28 @@ from bayesfair._arrays import cell_masses
 from bayesfair._check import (
     check_features,
     check_number,
-    check_same_index,
     check_same_length,
+    check_same_rows,
     column_names,
+    index_of,
     message,
-    row_names,
 )
+from bayesfair._columns import noted_scaling
 from bayesfair._names import DataFrame, DataTree
+from bayesfair._partitions import tables_with
 from bayesfair._scaling import standardise
 from bayesfair._settings import declared
-from bayesfair.fairness.balanced import balance_constraint
+from bayesfair.fairness.balanced import balance_constraint, each_and_together, is_exact
 from bayesfair.fairness.chance import representation
 from bayesfair.fairness.distances import distance_report
-from bayesfair.fairness.groups import Groups, encode_columns, encode_groups, groups_for_fit
-from bayesfair.fairness.metrics import cluster_balance, encode_assignment, masses_of_attributes, rows_off
+from bayesfair.fairness.groups import Groups, check_shared, groups_for_fit
+from bayesfair.fairness.metrics import cluster_balance, encode_assignment, looked_at, rows_off
 from bayesfair.fairness.per_cluster import report as cluster_report
 from bayesfair.posterior.in_short import Note
 from bayesfair.posterior.membership_table import memberships
-from bayesfair.posterior.schema import count_clusters
+from bayesfair.posterior.relabelling import about, numbered_alike
+from bayesfair.posterior.schema import count_clusters, flat_labels, names_of_rows
+from bayesfair.posterior.verdict import judge
 from bayesfair.reports.audit_in_words import CHEAPEST, FEWEST, GIVEN, notes_of
 from bayesfair.reports.audit_page import write_page_of
 
@@ -45,10 +49,12 @@ class Audit(NamedTuple):
     representation : pandas.DataFrame
         A row for every attribute, cluster and group: `count`; `expected`, the share of the group; `excess`, the first
         less the second, negative where the group is short; `share_of_cluster`, `share_of_all`; `low` and `high`, what drawing
-        by lot would give, for all counts together; `p_value`, times the number of counts looked at; `beyond_chance`.
+        by lot would give, for all counts of the attribute together; `p_value`, times the number of counts of the attribute
+        that are looked at (Bonferroni); `beyond_chance`. The last attribute is the combinations, if they are looked at.
     repairs : pandas.DataFrame
         "as given", "fewest moves" and, with features, "cheapest found": how many rows move, what the clusters cost then, and
-        how balanced they are.
+        how balanced they are. Of several attributes, `off_by[a]` is the most rows by which a count of each is off. A repair
+        that is not found is missing. In tables of more than 24 counts the fewest moves found are not proved the fewest.
     moves : pandas.DataFrame or None
         With features: the rows that either repair moves, their group, and their cluster as given and after each repair.
     distances : pandas.DataFrame or None
@@ -117,8 +123,9 @@ def audit(
     """Look at clusters that somebody else made: who is short of what, by how many rows, and beyond chance or not.
 
     Every attribute is looked at by itself and, with `crossed`, their combinations too. Counts are held against what drawing
-    clusters of these sizes by lot would give: hypergeometric laws, exact, with the number of counts that are looked at
-    accounted for. A repair is looked for that makes the clusters balanced with few moves.
+    clusters of these sizes by lot would give: hypergeometric laws, exact, with the number of counts of the attribute
+    accounted for, so that no attribute changes the verdict on another. A repair is looked for that makes the clusters balanced
+    with few moves.
 
     Parameters
     ----------
@@ -130,14 +137,15 @@ def audit(
         Numbers by which the clusters were made, scaled as they were then. With them there are individual distances, what a
         repair costs, and who would move.
     crossed : bool, default True
-        Whether a repair balances the combinations of several attributes, as `BalancedKMeans` has it, or each on its own.
+        Whether a repair balances the combinations of several attributes too, beside each on its own. Where that is
+        impossible, it keeps every attribute to within one row, and the combinations as near as it can.
     min_balance : "exact" or float, default "exact"
         What balanced means: to within one row, or a Balance of at least so much.
     level : float, default 0.95
-        Probability that all counts are inside their ranges if clusters are drawn by lot.
+        Probability that all counts of an attribute are inside their ranges if clusters are drawn by lot.
     tree : xarray.DataTree, optional
-        A posterior of these rows, or of some of them. Rows are found by their names where `labels` has an index of names, else
-        by their places.
+        A posterior of these rows, or of some of them. Rows are found by their names, or by their places if the posterior is of
+        an array, which has no names.
 
     Returns
     -------
@@ -146,7 +154,8 @@ def audit(
     Raises
     ------
     ValueError
-        Lengths or indexes that differ, missing values, a `level` outside (0, 1), a posterior with fewer clusters.
+        Lengths or indexes that differ, missing values, a `level` outside (0, 1), a posterior with fewer clusters, clusters or
+        groups that nearly every row has for itself.
 
     Examples
     --------
@@ -157,27 +166,40 @@ def audit(
     >>> table.loc[("gold", "f"), ["count", "low", "high"]].astype(int).tolist()
     [3, 3, 7]
     """
-    check_same_index("labels", labels, "sensitive_features", sensitive_features)
-    check_same_index("labels", labels, "X", X)
+    check_same_rows(labels=labels, sensitive_features=sensitive_features, X=X)
     if not 0 < check_number("level", level) < 1:
         raise ValueError(message("level", "be between 0 and 1", level, "The usual choice is 0.95."))
     code, clusters = _clusters(labels)
     declared(bool).check("crossed", crossed)
     groups = groups_for_fit(sensitive_features, len(code), crossed=crossed)
+    for part in groups.parts or (groups,):
+        check_shared("sensitive_features", part.names, len(code), part.column)
     constraint = balance_constraint(groups, min_balance)  # small groups need no warning here
-    names = row_names(labels)
-    names = np.arange(len(code)) if names is None else names
+    constraint = each_and_together(groups) if groups.crosses and is_exact(constraint) else constraint
+    indexes = [index_of(one) for one in (labels, sensitive_features, X)]
+    index = next((one for one in indexes if one is not None), None)
+    names = np.arange(len(code)) if index is None else index
     repairs, moves = _repairs(code, clusters, groups, constraint, X, names)
     found = Audit(
         [],
         cluster_report(labels, groups, overall=True),
-        representation(code, clusters, _attributes(sensitive_features, crossed), level),
+        representation(code, clusters, _attributes(groups), level),
         repairs,
         moves,
-        None if X is None else distance_report(X, labels, overall=True),
-        None if tree is None else _memberships(tree, code, clusters, names, groups),
+        None if X is None else _distances(X, labels),
+        None if tree is None else _memberships(tree, code, clusters, index, groups),
     )
+    found.representation.attrs["is_crossed"] = bool(groups.crosses)
     return found._replace(notes=notes_of(found, constraint))
+
+
+def _distances(X, labels):
+    """`distance_report` with the `units` in its `attrs`."""
+    table = distance_report(X, labels, overall=True)
+    scaled = noted_scaling(X) is not None
+    units = "standard deviations of the features" if scaled else "the units of the features as they are given"
+    table.attrs["units"] = units
+    return table
 
 
 def _clusters(labels):
@@ -186,30 +208,21 @@ def _clusters(labels):
         remedy = "Pass one column, such as table['segment']."
         raise ValueError(message("labels", "be one label for each row", f"{np.ndim(labels)} dimensions", remedy))
     code, clusters = encode_assignment(labels)
+    check_shared("labels", clusters, len(code), str(getattr(labels, "name", None) or ""))
     return np.asarray(code, np.int32), clusters
 
 
-def _attributes(sensitive_features, crossed) -> dict[str, Groups]:
-    """Every attribute under its name and, if they are `crossed`, their combinations."""
-    encoded = encode_columns(sensitive_features)
-    names = _names(sensitive_features, len(encoded))
-    attributes = dict(zip(names, encoded))
-    if crossed and len(encoded) > 1:
-        attributes[" x ".join(names)] = encode_groups(sensitive_features)
-    return attributes
-
-
-def _names(sensitive_features, n_columns):
-    if hasattr(sensitive_features, "columns"):
-        return [str(name) for name in sensitive_features.columns]
-    if n_columns > 1:
-        return [f"attribute {at + 1}" for at in range(n_columns)]
-    name = getattr(sensitive_features, "name", None)
-    return ["group" if name is None else str(name)]
+def _attributes(groups) -> dict[str, Groups]:
+    """Every attribute under its name and, if they are balanced together, their combinations."""
+    each = {part.column: part._replace(code=part.code[groups.code]) for part in groups.parts}
+    return each if groups.attributes else each | {" x ".join(each) or groups.column or "group": groups}
 
 
 def _repairs(code, clusters, groups, constraint, X, names):
-    """(DataFrame of the moves and costs of each repair, DataFrame of the rows that move, or None without features)."""
+    """(DataFrame of the moves and costs of each repair, DataFrame of the rows that move, or None without features).
+
+    The first has a `room` in its `attrs`, see `Moves`.
+    """
     import pandas as pd
 
     from bayesfair.balanced.repairs import moves_needed, repair  # loads JAX
@@ -217,23 +230,31 @@ def _repairs(code, clusters, groups, constraint, X, names):
     shape = len(clusters), len(groups.names)
     counts = cell_masses(code, groups.code, shape)
     if X is None:
-        balanced, moved = moves_needed(constraint, counts)
-        found = {GIVEN: _balance_of(counts, groups, constraint), FEWEST: _balance_of(balanced, groups, constraint)}
-        table = pd.DataFrame.from_dict(found, orient="index")
-        table.insert(0, "moved", [0, moved])
-        return table, None
-    labels = {GIVEN: code, **dict(zip((FEWEST, CHEAPEST), repair(_problem(X, groups, constraint, shape[0]), code)))}
-    found = {
-        name: _balance_of(cell_masses(one, groups.code, shape), groups, constraint)
-        | {"within_ss": distance_report(X, one).attrs["within_ss"]}
-        for name, one in labels.items()
-    }
-    table = pd.DataFrame.from_dict(found, orient="index")
-    table.insert(0, "moved", [int((one != code).sum()) for one in labels.values()])
+        needed = moves_needed(constraint, counts)
+        moved = {GIVEN: (counts, 0)} | ({} if needed is None else {FEWEST: needed[:2]})
+        found = {name: {"moved": n} | _balance_of(one, groups, constraint) for name, (one, n) in moved.items()}
+        table, moves = pd.DataFrame.from_dict(found, orient="index"), None
+    else:
+        needed = repair(_problem(X, groups, constraint, shape[0]), code)
+        made = {} if needed is None else dict(zip((FEWEST, CHEAPEST), needed[:2]))
+        labels = {GIVEN: code} | {name: one for name, one in made.items() if one is not None}
+        found = {
+            name: {"moved": int((one != code).sum())}
+            | _balance_of(cell_masses(one, groups.code, shape), groups, constraint)
+            | {"within_ss": distance_report(X, one).attrs["within_ss"]}
+            for name, one in labels.items()
+        }
+        table = _with_costs(pd.DataFrame.from_dict(found, orient="index"))
+        moves = _moves(labels, clusters, groups, names)
+    table.attrs["room"] = None if needed is None else needed.room
+    return table, moves
+
+
+def _with_costs(table):
     given = table.loc[GIVEN, "within_ss"]
     with np.errstate(divide="ignore", invalid="ignore"):
         table["cost_increase"] = np.where(table["within_ss"] == given, 0.0, table["within_ss"] / given - 1)
-    return table, _moves(labels, clusters, groups, names)
+    return table
 
 
 def _problem(X, groups, constraint, n_clusters):
@@ -248,10 +269,12 @@ def _problem(X, groups, constraint, n_clusters):
 
 
 def _balance_of(counts, groups, constraint):
-    """The balance of clusters with these counts (K, J)."""
-    off = max(rows_off(held).max() for held in masses_of_attributes(counts, groups))
-    balance = cluster_balance(counts, groups).min()
-    return {"is_balanced": bool(constraint.satisfied(counts).all()), "balance": float(balance), "off_by": float(off)}
+    """The balance of clusters with these counts (K, J): of every attribute, and of combinations that are balanced."""
+    of_all = {name: rows_off(held).max() for name, (_, held) in looked_at(counts, groups).items()}
+    balanced = list(of_all.values())[: -1 if groups.attributes else None]
+    figures = {"balance": float(cluster_balance(counts, groups).min()), "off_by": float(max(balanced))}
+    figures |= {f"off_by[{name}]": float(off) for name, off in of_all.items()} if groups.parts else {}
+    return {"is_balanced": bool(constraint.satisfied(counts).all()), **figures}
 
 
 def _moves(labels, clusters, groups, names):
@@ -264,21 +287,16 @@ def _moves(labels, clusters, groups, names):
     return pd.DataFrame(columns, index=pd.Index(names[moved], name="obs"))
 
 
-def _memberships(tree, code, clusters, names, groups):
-    """`memberships` of the rows of a posterior, with the names of the given clusters and of the rows' groups."""
-    import pandas as pd
+def _memberships(tree, code, clusters, index, groups):
+    """`memberships` of the rows of a posterior, with the names of the given clusters and of the rows' groups.
 
-    obs, n_clusters = tree["posterior"]["obs"].values, count_clusters(tree)
+    `index` (N,): names of the rows, None without.
+    """
+    n_clusters = count_clusters(tree)
     if len(clusters) > n_clusters:
         remedy = f"Fit with n_clusters={len(clusters)}."
         raise ValueError(message("tree", f"have at least {len(clusters)} clusters", n_clusters, remedy))
-    if not pd.Index(names).is_unique:
-        got, remedy = "repeated names", "Drop the index if rows match by position."
-        raise ValueError(message("labels", "name each row once", got, remedy))
-    place = pd.Index(names).get_indexer(pd.Index(obs))
-    if (place < 0).all():
-        got, remedy = f"rows such as {str(obs[0])!r}", "Use the same row names, or none, in both."
-        raise ValueError(message("tree", "be of rows that `labels` has", got, remedy))
+    place = _places(tree, index, len(code))
     if (place < 0).any():
         tree, place = tree.isel(obs=np.flatnonzero(place >= 0), missing_dims="ignore"), place[place >= 0]
     table = memberships(tree, reference=code[place]).drop(columns=["group", "placed_for_balance"], errors="ignore")
@@ -286,4 +304,33 @@ def _memberships(tree, code, clusters, names, groups):
     other = table["runner_up"].to_numpy(int, na_value=-1)
     named = [clusters[k] if 0 <= k < len(clusters) else None if k < 0 else f"another, {k}" for k in other]
     group = np.array(groups.names, dtype=object)[groups.code[place]]
-    return table.assign(cluster=cluster[code[place]], runner_up=named, group=group)
+    table = table.assign(cluster=cluster[code[place]], runner_up=named, group=group)
+    table.attrs.update(matched=_matched(tree, code[place], clusters), chains=judge(tree))
+    return table
+
+
+def _places(tree, index, n_obs):
+    """The place of every row of the tree among `n_obs` rows with these names, -1 for none; positions if neither has names."""
+    import pandas as pd
+
+    known, obs = names_of_rows(tree), tree["posterior"]["labels"]["obs"].values
+    if index is None or (known is None and not np.array_equal(np.sort(index.astype(str)), np.sort(obs.astype(str)))):
+        index = np.arange(n_obs) if known is None else np.zeros(0)
+    names = pd.Index(index if obs.dtype.kind in "iuf" else list(map(str, index)))
+    if not names.is_unique:
+        got, remedy = "repeated names", "Drop the index if rows match by position."
+        raise ValueError(message("labels", "name each row once", got, remedy))
+    place = names.get_indexer(pd.Index(obs))
+    if (place < 0).all():
+        got, remedy = f"rows such as {str(obs[0])!r}", "Use the same row names, or none, in both."
+        raise ValueError(message("tree", "be of rows that `labels` has", got, remedy))
+    return place
+
+
+def _matched(tree, code, clusters):
+    """{given cluster: the share of rows of the given cluster in the draws' cluster that stands for it}, over all draws."""
+    labels = flat_labels(numbered_alike(about(tree, code)))
+    n_clusters = max(count_clusters(tree), len(clusters))
+    tables = tables_with(labels, code.astype(np.int32), len(clusters), n_clusters).sum(0)  # (drawn, given)
+    own, size = np.diagonal(tables), tables.sum(1)[: len(clusters)]
+    return {name: float(one / max(all_of, 1)) for name, one, all_of in zip(clusters, own, size)}

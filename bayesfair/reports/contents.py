@@ -10,7 +10,7 @@ from bayesfair._partitions import tables_with
 from bayesfair._percent import percent
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import cluster_balance
-from bayesfair.posterior.cluster_profiles import telling_order, tree_profile, unscaled
+from bayesfair.posterior.cluster_profiles import SPREAD, telling_order, tree_profile, unscaled
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
 from bayesfair.posterior.guarantees import fairlet_capacities, masses_of
 from bayesfair.posterior.membership_table import runners_up
@@ -26,6 +26,10 @@ SHOWN_ROWS, SHOWN_FEATURES, SHOWN_GROUPS = 15, 12, 12
 INTERVALS = 6  # columns of intervals that fit a sheet of paper
 SHOWN_VALUES = 4  # values that fit a line beside the rest
 MOST_DECIMALS = 6
+MANY_OUTSIDE = (
+    0.2  # share of the point estimate's means outside their intervals above which the tables contradict each other
+)
+ROUNDING = 1e-4  # of draws in float32, in standard deviations
 RARE = 0.05  # share of the draws below which a cluster of a sparse mixture is not shown
 _INTERVAL = 0.055, 0.945  # equal-tailed, 89%, as in `bayesfair.posterior.summary`
 
@@ -121,13 +125,34 @@ def centre_table(contents):
     shown = shown_clusters(contents)
     values = centers.transpose("chain", "draw", "cluster", "feature").values
     head = ["feature", *(f"cluster {cluster}" for cluster in shown)]
-    return head, [(line.name, *intervals(means_of(contents, values, line)[:, shown])) for line in _telling(contents)]
+    lines = [contents.lines[at] for at in _telling(contents)]
+    return head, [(line.name, *intervals(means_of(contents, values, line)[:, shown])) for line in lines]
 
 
 def _telling(contents):
-    """Up to `SHOWN_FEATURES` lines with the largest share of variance between clusters."""
+    """Positions of up to `SHOWN_FEATURES` lines with the largest share of variance between clusters."""
     order = telling_order(tree_profile(contents.tree), SHOWN_FEATURES)
-    return [contents.lines[at] for at in order if at < len(contents.lines)]  # groups come after features
+    return [at for at in order if at < len(contents.lines)]  # groups come after features
+
+
+def point_beside_draws(contents):
+    """What the tables of means are about, and what it means if they contradict each other; "" without the second one."""
+    if centre_table(contents) is None:
+        return ""
+    told = "The first table describes the point estimate, where every row is in one cluster, the second the draws."
+    values = contents.tree["posterior"]["centers"].transpose("chain", "draw", "cluster", "feature").values
+    profile, outside = tree_profile(contents.tree), []
+    for at in _telling(contents):
+        means, rounding = means_of(contents, values, contents.lines[at]), ROUNDING * profile[SPREAD].iloc[at]
+        for cluster in np.unique(contents.cluster):
+            low, high = np.nanquantile(means[:, cluster], _INTERVAL)
+            outside.append(not low - rounding <= profile[cluster].iloc[at] <= high + rounding)
+    if np.mean(outside) <= MANY_OUTSIDE:
+        return told
+    return (
+        f"{told} {sum(outside)} of {len(outside)} means of the point estimate are outside their interval: the clusters cannot "
+        "be told apart. Try a smaller number of clusters."
+    )
 
 
 def uncertain_table(contents):

@@ -5,6 +5,7 @@ import numpy as np
 from bayesfair._percent import percent
 from bayesfair.fairness.distances import distance_report
 from bayesfair.fairness.metrics import balance, group_masses, rows_off
+from bayesfair.fairness.plain import plain_kmeans, share_above
 from bayesfair.posterior.co_clustering_probability import DOUBTFUL
 from bayesfair.posterior.saved import promise_of, settings_of
 from bayesfair.posterior.schema import flat_labels
@@ -56,20 +57,24 @@ def cost_of_fairness(contents):
         return None
     if len(X) > MOST_ROWS:
         return None
-    from sklearn.cluster import KMeans
-
-    plain = KMeans(len(np.unique(contents.cluster)), n_init=STARTS, random_state=0).fit(X)
+    labels, plain = plain_kmeans(X, len(np.unique(contents.cluster)), n_init=STARTS, seed=0)
     fair = distance_report(X, contents.cluster).attrs["within_ss"]
-    off = rows_off(group_masses(plain.labels_, groups)).max()
-    more = fair / plain.inertia_ - 1
-    change = f"{abs(more):.1%} {'more' if more > 0 else 'less'}"
+    off = rows_off(group_masses(labels, groups)).max()
     why = ": the price of fairness, and of showing where rows are most often rather than the cheapest clusters"
     why = "" if promise_of(contents.tree) is None else why
     return (
-        f"The clusters shown have a within-cluster sum of squares of {fair:,.4g}. That is {change} than {plain.inertia_:,.4g}, "
-        f"the best of {STARTS} starts of k-means without fairness{why}. Without fairness a count is up to {off:,.1f} rows away "
-        f"from a group's share, and Balance is {balance(plain.labels_, groups):.3g}."
+        f"The clusters shown have a within-cluster sum of squares of {fair:,.4g}. {_beside(fair, plain)} the best of {STARTS} "
+        f"starts of k-means without fairness{why}. Without fairness a count is up to {off:,.1f} rows away from a group's "
+        f"share, and Balance is {balance(labels, groups):.3g}."
     )
+
+
+def _beside(fair, plain):
+    """The beginning of the sentence that compares a cost with that of k-means."""
+    more = share_above(fair, plain)
+    if np.isnan(more):
+        return "All rows of a cluster are equal, and the sum is 0, in"
+    return f"That is {abs(more):.1%} {'more' if more > 0 else 'less'} than {plain:,.4g},"
 
 
 def _has_numbers(contents):

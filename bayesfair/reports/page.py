@@ -28,6 +28,7 @@ from bayesfair.reports.contents import (
     matched_text,
     mode_table,
     number,
+    point_beside_draws,
     read_contents,
     uncertain_table,
 )
@@ -116,8 +117,6 @@ def _data(contents):
         pairs.append(("Groups", _group_sizes(contents.groups)))
     pairs.append(("Clusters", f"{'at most ' * contents.is_open}{contents.n_clusters}"))
     pairs.append(("Draws", _draws(contents)))
-    if "unfinished" in tree.attrs:
-        pairs.append(("The run is not finished", f"it has {tree.attrs['unfinished']}"))
     fairlets = fairlet_text(contents)
     pairs += [("Fairlets", fairlets)] if fairlets is not None else []
     pairs += [
@@ -234,6 +233,7 @@ PARTS = {  # of the page, in the words of its template, and what each is read fr
     "distances": distance_table,
     "by_group": doubt_by_group,
     "centres": centre_table,
+    "beside": point_beside_draws,
     "traits": cluster_traits,
     "trait_table": trait_table,
     "units": units_in_words,

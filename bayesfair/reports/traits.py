@@ -70,7 +70,7 @@ def units_in_words(contents):
     off = np.maximum(numbers[EVERYONE].abs(), (numbers[SPREAD] - 1).abs())
     if len(numbers) and (off < STANDARDISED).all():
         return (
-            "Features have mean 0 and standard deviation 1 here, as they were in the fit. bayesfair.posterior.with_scaler and "
-            "the option --standardize keep their own units."
+            "Features have mean 0 and standard deviation 1 here, as they were in the fit. bayesfair.posterior.with_scaler "
+            "keeps their own units."
         )
     return ""

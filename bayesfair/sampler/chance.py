@@ -1,71 +1,32 @@
-"""All chance of the kernels: a xoshiro256++ generator of four words per chain, and the draws that are made from it.
+"""Draws of the sampler's kernels, on the four words of a chain's generator (`bayesfair._chance`); nothing else draws.
 
-Nothing else draws. The words are part of a chain's state, so a resumed run repeats a longer one bit for bit. Tests replace
-these functions by scripted ones and so read a kernel's exact transition matrix off the kernel itself.
+The words are part of a chain's state, so a resumed run repeats a longer one bit for bit.
 """
 
 from math import cos, exp, log, pi, sqrt
 
-import numpy as np
-
+from bayesfair._chance import bernoulli, category, integer, seeded, uniform
 from bayesfair.sampler.compiled import kernel
 
-DOUBLES = 1.0 / 9007199254740992.0  # 2^-53
-
-
-def seeded(seed: int, *spawn_key: int) -> np.ndarray:
-    """The four words of a generator of its own for every `spawn_key`."""
-    return np.random.SeedSequence(seed, spawn_key=spawn_key).generate_state(4, np.uint64)
-
-
-@kernel
-def uniform(s):
-    """A number in (0, 1), never 0 or 1."""
-    a = s[0] + s[3]
-    r = ((a << np.uint64(23)) | (a >> np.uint64(41))) + s[0]
-    t = s[1] << np.uint64(17)
-    s[2] ^= s[0]
-    s[3] ^= s[1]
-    s[1] ^= s[2]
-    s[0] ^= s[3]
-    s[2] ^= t
-    s[3] = (s[3] << np.uint64(45)) | (s[3] >> np.uint64(19))
-    return (float(r >> np.uint64(11)) + 0.5) * DOUBLES
-
-
-@kernel
-def integer(s, n):
-    """A whole number in [0, n)."""
-    return min(int(uniform(s) * n), n - 1)
-
-
-@kernel
-def bernoulli(s, p):
-    """True with probability p."""
-    return uniform(s) < p
+__all__ = [
+    "accept",
+    "bernoulli",
+    "beta",
+    "category",
+    "gamma",
+    "integer",
+    "log_gamma",
+    "normal",
+    "seeded",
+    "shuffle",
+    "uniform",
+]
 
 
 @kernel
 def accept(s, log_ratio):
     """The Metropolis rule: True with probability min(1, exp(log_ratio)); NaN is refused."""
     return log_ratio >= 0.0 or bernoulli(s, exp(log_ratio))
-
-
-@kernel
-def category(s, weight, n):
-    """A whole number k in [0, n) with probability in proportion to weight[k] >= 0."""
-    total = 0.0
-    for k in range(n):
-        total += weight[k]
-    u = uniform(s) * total
-    last = 0
-    for k in range(n):
-        if weight[k] > 0.0:
-            last = k
-            u -= weight[k]
-            if u <= 0.0:
-                return k
-    return last
 
 
 @kernel

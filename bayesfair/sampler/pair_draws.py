@@ -73,7 +73,18 @@ def draw_pair(s, units, loss, balance, state, scratch, tables):
             far = tables.weight[a * n_clusters + b] - nearest if b < a else 0.0
             tables.weight[a * n_clusters + b] = exp(-min(0.35 * far, 4.0)) if b < a else 0.0
     chosen = category(s, tables.weight, n_clusters * n_clusters)
-    pair_draw(s, units, loss, balance, state, scratch, tables, chosen // n_clusters, chosen % n_clusters, COUNT_STEPS)
+    pair_draw(
+        s,
+        units,
+        loss,
+        balance,
+        state,
+        scratch,
+        tables,
+        chosen // n_clusters,
+        chosen % n_clusters,
+        COUNT_STEPS * (len(units.first) - 1),
+    )
 
 
 @inner
@@ -209,7 +220,7 @@ def move_counts(s, balance, state, tables, a, b, dim, n_steps):
     own = about_g(dim, state.size[a], state.size[b])
     v = state.penalty[a] + state.penalty[b]
     size_a, size_b = state.size[a], state.size[b]
-    for _ in range(n_steps * n_cells):
+    for _ in range(n_steps):
         c, d = integer(s, n_cells), integer(s, n_cells)
         up = integer(s, 2 * LARGEST_STEP + 1) - LARGEST_STEP
         more = integer(s, 2 * LARGEST_STEP + 1) - LARGEST_STEP if c != d else 0

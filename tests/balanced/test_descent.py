@@ -13,6 +13,7 @@ from bayesfair.balanced.annealing import Cooled
 from bayesfair.balanced.centroids import CENTROIDS
 from bayesfair.balanced.descent import Clusters, candidates, pairs_allowed, singles
 from bayesfair.balanced.labels import settled_descent
+from bayesfair.balanced.recombination import search
 from bayesfair.fairness import encode_groups
 from bayesfair.fairness.balanced import balance_constraint
 
@@ -180,3 +181,43 @@ def test_rows_kept_while_centres_move_too_far_are_too_few(monkeypatch):
     monkeypatch.setattr(type(CENTROIDS["kmeans"]), "drift", lambda self, moved, reach: np.zeros(len(moved)))
     with pytest.raises(AssertionError):
         test_what_is_kept_of_many_rows_is_all_that_a_pass_looks_at("kmeans", "exact", "none", monkeypatch)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_wide_tables_gain_by_inner_products_what_they_gain_by_columns(weighted, monkeypatch):
+    """The same gains before and after moves; the planted table, one without the moves, is caught."""
+    rng = np.random.default_rng(0)
+    X, code, labels = rng.normal(size=(40, 100)), np.arange(40) % 2, np.arange(40) // 2 % 3
+    weight = rng.uniform(0.5, 1.5, size=40) if weighted else np.ones(40)
+    problem = BalancedProblem(X, code, weight, balance_constraint(encode_groups(code), 0.2, 3), CENTROIDS["kmeans"], 3)
+    wide = Clusters(problem, labels)
+    monkeypatch.setattr(descent, "are_worth_it", lambda problem: False)
+    plain = Clusters(problem, labels)
+    assert wide.products is not None
+    assert plain.products is None
+    late = copy(wide.products)
+    late.with_sums, late.squares = late.with_sums.copy(), late.squares.copy()
+    changes = np.array([0, 1]), np.array([1, 2]), np.array([[0, 7], [2, -1]]), np.array([3, -1])
+
+    def gains(clusters):
+        return clusters.gains(*changes)
+
+    np.testing.assert_allclose(gains(wide), gains(plain), rtol=1e-9)
+    for clusters in (wide, plain):
+        clusters.apply(0, 2, np.array([12, -1]), np.array([5]))
+        clusters.apply(1, 0, np.array([8]), np.array([-1]))
+    np.testing.assert_allclose(gains(wide), gains(plain), rtol=1e-9)
+    wide.products = late
+    assert abs(gains(wide) - gains(plain)).max() > 1e-3
+    plain.refresh()
+
+
+def test_a_search_in_a_wide_table_counts_its_steps():
+    """So that a bar moves from the first stage on."""
+    rng = np.random.default_rng(0)
+    X, code, steps = rng.normal(size=(60, 5)), np.arange(60) % 2, []
+    problem = BalancedProblem(
+        X, code, np.ones(60), balance_constraint(encode_groups(code), "exact", 3), CENTROIDS["kmeans"], 3
+    )
+    search(problem, 2, 2, rng, done=steps.append)
+    assert steps == [1, 1, 1]

@@ -51,7 +51,7 @@ def test_no_balanced_labelling_is_nearer_and_none_with_these_counts_is_cheaper(s
     own = cell_masses(found.fewest, problem.code, shape)
     assert problem.constraint.satisfied(own).all()
     assert (found.fewest != labels).sum() == moves[balanced].min()
-    assert moves_needed(problem.constraint, cell_masses(labels, problem.code, shape))[1] == moves[balanced].min()
+    assert moves_needed(problem.constraint, cell_masses(labels, problem.code, shape)).number == moves[balanced].min()
     rivals = every[(counts == own).all((1, 2)) & (moves == moves[balanced].min())]
     paid = LOSS.distances(problem.X, LOSS.centers(problem.X, labels, n_clusters, problem.weight))
     costs = paid[np.arange(len(labels)), rivals].sum(1)

@@ -160,7 +160,7 @@ def test_draws_are_kept_beside_a_file_that_cannot_be_written(fit, table, tmp_pat
     assert fit(table, tmp_path / "run.nc") == 1
     printed, error = capsys.readouterr()
     assert "could not be saved" in error
-    assert f"saved the posterior to {tmp_path / 'run-2.nc'}" in printed
+    assert f"The run is saved to {str(tmp_path / 'run-2.nc')!r} instead." in error  # with --quiet too
     assert f"bayesfair summary {tmp_path / 'run-2.nc'}" in printed
     assert bf.GibbsFairClustering.load(tmp_path / "run-2.nc").posterior_["posterior"].sizes["draw"] == 8
     assert (tmp_path / "run-1.nc").read_text() == "an older file"
@@ -172,7 +172,7 @@ def test_draws_go_to_the_temporary_folder_where_the_disk_is_full(fit, table, tmp
     monkeypatch.setattr(tempfile, "tempdir", str(spare))
     full_disk(monkeypatch, lambda path: path.parent == full)
     assert fit(table, full / "run.nc") == 1
-    assert f"saved the posterior to {spare / 'run-1.nc'}" in capsys.readouterr().out
+    assert f"The run is saved to {str(spare / 'run-1.nc')!r} instead." in capsys.readouterr().err
     assert bf.GibbsFairClustering.load(spare / "run-1.nc").n_iter_ == 13
 
 
@@ -214,6 +214,7 @@ def test_ctrl_c_during_draws_keeps_them(fit, table, tmp_path, monkeypatch, capsy
     printed, error = capsys.readouterr()
     assert error.startswith("bayesfair fit: warning: Interrupted: kept the ")
     assert "saved the posterior to" in printed
+    assert "The run is not finished: it has" in printed
     assert 0 < bf.GibbsFairClustering.load(tmp_path / "run.nc").posterior_["posterior"].sizes["draw"] < 500
 
 

@@ -41,6 +41,24 @@ def test_sentences_in_print_and_a_page_with_its_provenance(segments, tmp_path, c
     assert "divided by their standard deviation" in text
 
 
+def test_dropped_rows_are_counted_once_and_missing_markers_are_told(segments, tmp_path, capsys):
+    people = pd.read_csv(segments, dtype=str, keep_default_na=False)
+    people.loc[[3, 9], "group"] = ""
+    people.loc[[11, 12], "segment"] = "NA"
+    path = tmp_path / "holes.csv"
+    people.to_csv(path, index=False)
+    assert check(path, "--missing", "drop") == 0
+    printed = capsys.readouterr()
+    assert "Rows dropped: 3 in all: 2 without group, 2 without segment" in printed.out
+    assert "--clusters segment: 'NA' (2 rows) counts as a value. If it means missing, --na NA." in printed.err
+
+
+def test_distances_name_their_units(segments, capsys):
+    for more, units in (["--standardize"], "standard deviations of the features"), ([], "the units of the features as"):
+        assert check(segments, "--missing", "drop", "--features", "x1", *more) == 0
+        assert f"in {units}" in " ".join(capsys.readouterr().out.split())
+
+
 def test_a_run_is_asked_about_the_rows_that_it_has(segments, run_file, capsys):
     assert check(segments, "--missing", "drop", "--run", str(run_file)) == 0
     printed = capsys.readouterr().out

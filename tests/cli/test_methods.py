@@ -230,3 +230,15 @@ def test_an_engine_that_is_interrupted_leaves_its_solution_and_says_so_by_its_st
     monkeypatch.setattr(bf.FairletKMeans, "solve", interrupted)
     assert fit(table, tmp_path / "c.csv", "--method", "fairlet-kmeans") == 130
     assert len(bf.datasets.read_table(tmp_path / "c.csv")) == 100
+
+
+@pytest.mark.parametrize(
+    "words", [["--na", "-9,-8"], ["--na=-9,-8"], ["--quiet", "--na", "-9,-8", "--missing", "drop"]]
+)
+def test_lists_that_begin_with_a_sign_are_values(words):
+    assert arguments_of(*words).na == ["-9", "-8"]
+
+
+def test_hints_of_marks_with_a_sign_can_be_typed():
+    assert arguments_of("--na=-.").na == ["-."]
+    assert arguments_of("--na", "-.").na == ["-."]

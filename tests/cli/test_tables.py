@@ -1,14 +1,18 @@
 """CSV files as people have them: what is taken from each, and what is said of those that cannot be meant."""
 
 import gzip
+from decimal import Decimal
+from importlib.util import find_spec
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 
 from bayesfair.cli import main
 from bayesfair.cli.columns import Wanted, choose_columns, standardized
 from bayesfair.cli.tables import read_table
+from bayesfair.datasets import tables
 from bayesfair.fairness import encode_groups
 
 PEOPLE = 'id,age,"income, gross",sex,code,married,year,town\n' + "".join(
@@ -225,12 +229,14 @@ def test_what_cannot_be_standardized_is_named(tmp_path, values):
     ("table", "text"),
     [
         (".", "must be a file, got the folder '.'"),
+        ("people.xlsx", "`path` must be a file of CSV, Parquet or Feather, got 'people.xlsx'. Save it as CSV"),
         ("nothing.csv", "must be a file that exists, got 'nothing.csv'. Check the name."),
         ("", "`TABLE.csv` must not be empty"),
     ],
 )
 def test_no_table_at_all_is_one_line(tmp_path, monkeypatch, capsys, table, text):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "people.xlsx").write_bytes(b"PK")
     assert main(["fit", table, "--sensitive", "s", "--n-clusters", "2", "--out", "r.nc"]) == 2
     error = capsys.readouterr().err
     assert text in error
@@ -248,3 +254,104 @@ def test_columns_have_one_use_but_for_features_that_are_groups_or_categories_too
     ]:
         with pytest.raises(ValueError, match=told):
             choose_columns(table, Wanted(["s"], **uses))
+
+
+CODED = {
+    "age": [20, 31, 42, 53, 64, 75],
+    "kids": [0, -9, 2, 0, 1, 2],
+    "sex": ["F", "M"] * 3,
+    "counts": [1, 1, 2, 2, -9, 1],
+}
+
+
+@pytest.mark.parametrize("kind", [str, pl.Int8, pl.Int64, pl.UInt64, pl.Float32, pl.Float64, "-9.0"])
+@pytest.mark.parametrize("missing", ["drop", "error"])
+def test_codes_for_missing_are_read_as_numbers_in_every_kind_of_file(tmp_path, kind, missing):
+    """Text alone was compared: -9 of Parquet and -9.0 of a CSV stayed as a number, a group, a cluster or a weight."""
+    code, table = -9 if kind != pl.UInt64 else 2**64 - 1, pl.DataFrame(CODED)
+    if kind is str:
+        table.write_csv(tmp_path / "people.csv")
+    elif kind == "-9.0":
+        table.cast({"kids": pl.Float64, "counts": pl.Float64}).write_csv(tmp_path / "people.csv")
+    else:
+        cells = {
+            name: pl.Series([code if cell == -9 else cell for cell in CODED[name]], dtype=kind)
+            for name in ("kids", "counts")
+        }
+        table.with_columns(**cells).write_parquet(tmp_path / "people.parquet")
+    read = read_table(next(tmp_path.iterdir()))
+    usual = {"sensitive": ["sex"], "features": ["age"], "weights": "counts", "na": [str(code)], "missing": missing}
+    uses = {"sensitive": ["kids"]}, {"features": ["kids"]}, {"categorical_features": ["kids"]}, {"clusters": "kids"}
+    for use in uses:
+        wanted = Wanted(**usual | use)
+        if missing == "error":
+            with pytest.raises(ValueError, match=r"1 missing in '(kids|counts)', 1 missing in '(counts|kids)'"):
+                choose_columns(read, wanted)
+        else:
+            found = choose_columns(read, wanted)
+            assert found.dropped == {"kids": 1, "counts": 1}
+            assert found.weights.tolist() == [1, 2, 2, 1]
+
+
+def test_codes_for_missing_are_neither_true_nor_codes_with_zeros_in_front(tmp_path):
+    table = table_of(tmp_path, "x,s,k\n4,007,True\n5,7,False\n6,7.0,True\n")
+    found = choose_columns(table, Wanted(["s"], ["x", "k"], na=["7", "1", "true"], missing="drop"))
+    assert (found.features["k"].tolist(), groups_of(found), found.dropped) == ([1], {"007": 1}, {"s": 2})
+
+
+@pytest.mark.skipif(find_spec("pyarrow") is None, reason="pandas writes Parquet by pyarrow")
+@pytest.mark.parametrize("reader", ["pyarrow", "polars"])
+@pytest.mark.parametrize(
+    ("index", "wanted", "rows", "left_out"),
+    [
+        (
+            pd.Index([7, 3, 5], name="id"),
+            {},
+            [7, 3, 5],
+            {"id": "row names in the file; name it in --features to take it"},
+        ),
+        (pd.Index([7, 3, 5], name="id"), {"index": "id"}, [7, 3, 5], {"id": "row names"}),
+        (pd.Index([7, 3, 5], name="id"), {"features": ["id"]}, [0, 1, 2], {"age": "not in --features"}),
+        (
+            *(pd.Index(["c", "a", "b"]), {}, ["c", "a", "b"]),
+            {"Unnamed: 0": "row names in the file; name it in --features to take it"},
+        ),
+        (
+            *(pd.Index([0, 1, 0], name="id"), {}, [0, 1, 2]),
+            {"id": "row names in the file; name it in --features to take it"},
+        ),
+        (pd.RangeIndex(3), {}, [0, 1, 2], {}),
+    ],
+)
+def test_row_names_of_pandas_are_found_and_no_feature(tmp_path, monkeypatch, reader, index, wanted, rows, left_out):
+    pd.DataFrame({"age": [4, 9, 2], "sex": ["F", "M", "F"]}, index=index).to_parquet(tmp_path / "t.parquet")
+    monkeypatch.setattr(tables, "find_spec", lambda name: name == reader or None)
+    found = choose_columns(read_table(tmp_path / "t.parquet"), Wanted(["sex"], **wanted))
+    assert (found.features.index.tolist(), found.left_out) == (rows, left_out)
+    assert list(found.features) == wanted.get("features", ["age"])
+
+
+def test_several_columns_of_row_names_are_no_features(tmp_path):
+    index = pd.MultiIndex.from_tuples([(1, 7), (1, 8), (2, 7)], names=["house", "person"])
+    pd.DataFrame({"age": [4, 9, 2], "sex": ["F", "M", "F"]}, index=index).to_parquet(tmp_path / "t.parquet")
+    found = choose_columns(read_table(tmp_path / "t.parquet"), Wanted(["sex"]))
+    assert (list(found.features), list(found.left_out), found.features.index.tolist()) == (
+        *(["age"], ["house", "person"]),
+        [0, 1, 2],
+    )
+
+
+@pytest.mark.parametrize("reader", ["pyarrow", "polars"])
+def test_decimals_and_long_codes_of_typed_files_keep_their_values(tmp_path, monkeypatch, reader):
+    long = 2**63
+    cells = {
+        "wage": [Decimal("9.75"), Decimal("12.50"), None],
+        "code": pl.Series([long, long + 1, long], dtype=pl.UInt64),
+    }
+    pl.DataFrame({"age": [4, 9, 2], **cells}).write_parquet(tmp_path / "t.parquet")
+    monkeypatch.setattr(tables, "find_spec", lambda name: name == reader or None)
+    table = read_table(tmp_path / "t.parquet")
+    found = choose_columns(table, Wanted(["code"], ["wage", "age"], decimal=",", missing="keep"))
+    assert groups_of(found) == {str(long): 2, str(long + 1): 1}
+    assert found.features["wage"].tolist()[:2] == [9.75, 12.5]
+    assert groups_of(choose_columns(table, Wanted(["wage"], ["age"], missing="drop"))) == {"9.75": 1, "12.5": 1}

@@ -65,6 +65,15 @@ def test_broken_files_are_refused(tmp_path, name):
         bf.datasets.read_table(tmp_path / name)
 
 
+@pytest.mark.parametrize(
+    ("name", "way"), [("people.xlsx", "read_excel"), ("people.ODS", "read_excel"), ("p.sav", "read_spss")]
+)
+def test_spreadsheets_are_refused_with_the_way(tmp_path, name, way):
+    (tmp_path / name).write_bytes(b"PK\x03\x04")
+    with pytest.raises(ValueError, match=rf"got '{name}'\. Save it as CSV, or read it in Python by pandas\.{way}"):
+        bf.datasets.read_table(tmp_path / name)
+
+
 def test_no_file_is_told(tmp_path):
     with pytest.raises(FileNotFoundError, match="a file that exists"):
         bf.datasets.read_table(tmp_path / "nothing.csv")
@@ -79,8 +88,37 @@ def test_without_any_library_the_remedy_is_named(tmp_path, monkeypatch):
         bf.datasets.read_table(tmp_path / "people.parquet")
 
 
+INDEXES = {
+    "unnamed": pd.Index([7, 3]),
+    "named": pd.Index(["b", "a"], name="who"),
+    "range": pd.RangeIndex(10, 14, 2, name="no"),
+    "counting": pd.RangeIndex(2),
+    "levels": pd.MultiIndex.from_tuples([("x", 1), ("x", 2)], names=["house", None]),
+}
+
+
 @pytest.mark.skipif(importlib.util.find_spec("pyarrow") is None, reason="pandas writes Parquet by pyarrow")
-def test_pandas_row_names_are_no_column_for_polars(tmp_path, monkeypatch):
-    pd.DataFrame({"x": [1, 2]}, index=[7, 3]).to_parquet(tmp_path / "t.parquet")
+@pytest.mark.parametrize("kind", INDEXES)
+@pytest.mark.parametrize("columns", [None, ["y", "x"]])
+def test_row_names_of_pandas_are_the_index_by_every_reader(tmp_path, monkeypatch, kind, columns):
+    """pyarrow took them for row names, and polars for a column."""
+    table = pd.DataFrame({"x": [1, 2], "y": [1.5, 2.5]}, index=INDEXES[kind])
+    table.to_parquet(tmp_path / "t.parquet")
+    for reader in ("pyarrow", "polars"):
+        monkeypatch.setattr(tables, "find_spec", lambda name, reader=reader: name == reader or None)
+        read = bf.datasets.read_table(tmp_path / "t.parquet", columns)
+        pd.testing.assert_frame_equal(read, table if columns is None else table[columns], check_index_type=False)
+
+
+@pytest.mark.parametrize("reader", ["pyarrow", "polars"])
+def test_row_names_copied_without_the_note_of_pandas_are_the_index_too(tmp_path, monkeypatch, reader):
+    pl.DataFrame({"x": [1, 2], "__index_level_0__": [7, 3]}).write_parquet(tmp_path / "t.parquet")
+    monkeypatch.setattr(tables, "find_spec", lambda name: name == reader or None)
+    read = bf.datasets.read_table(tmp_path / "t.parquet")
+    assert (list(read), read.index.tolist(), read.index.name) == (["x"], [7, 3], None)
+
+
+def test_integers_of_128_bits_are_read(tmp_path, monkeypatch):
+    pl.DataFrame({"x": pl.Series([1, 2], dtype=pl.Int128)}).write_ipc(tmp_path / "t.feather")
     monkeypatch.setattr(tables, "find_spec", lambda name: name == "polars" or None)
-    assert list(bf.datasets.read_table(tmp_path / "t.parquet")) == ["x"]
+    assert bf.datasets.read_table(tmp_path / "t.feather")["x"].tolist() == [1, 2]

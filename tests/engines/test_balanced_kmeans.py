@@ -119,32 +119,41 @@ def test_what_has_not_converged_is_told_with_an_argument_that_there_is():
         BalancedKMeans(4, n_init=2, max_iter=1, random_state=0).fit(X, sensitive_features=group)
 
 
-def test_ctrl_c_keeps_the_cheapest_labels_so_far(monkeypatch):
-    X, group = table((60, 40), 0)
-    descend, calls = labels.settled_descent, []
+def interrupt(monkeypatch, name, call):
+    """The function `name` of the search is stopped at this call."""
+    whole, calls = getattr(labels, name), []
 
-    def interrupted(*arguments):
+    def interrupted(*arguments, **named):
         calls.append(1)
-        if len(calls) == last:
+        if len(calls) == call:
             raise KeyboardInterrupt
-        return descend(*arguments)
+        return whole(*arguments, **named)
 
-    monkeypatch.setattr(labels, "settled_descent", interrupted)
-    last = 2
-    est = BalancedKMeans(4, n_init=2, random_state=0)
+    monkeypatch.setattr(labels, name, interrupted)
+
+
+@pytest.mark.parametrize("call", [1, 2])
+def test_ctrl_c_keeps_the_cheapest_labels_so_far(call, monkeypatch):
+    """In the first descent too, which takes longest in wide tables."""
+    X, group = table((60, 40), 0)
+    interrupt(monkeypatch, "descended", call)
     with (
         pytest.warns(RuntimeWarning, match="Interrupted"),
         pytest.warns(ConvergenceWarning, match="it was interrupted"),
     ):
-        est.fit(X, sensitive_features=group)
+        est = BalancedKMeans(4, n_init=2, random_state=0).fit(X, sensitive_features=group)
     assert not est.converged_
     assert bf.fairness.report(est.labels_, group, X).attrs["off_by"] < 1
+
+
+def test_ctrl_c_before_there_are_labels_leaves_an_earlier_fit_whole(monkeypatch):
+    X, group = table((60, 40), 0)
+    est = BalancedKMeans(4, n_init=2, random_state=0).fit(X, sensitive_features=group)
     before = vars(est).copy()
-    calls.clear()
-    last = 1
+    interrupt(monkeypatch, "search", 1)
     with pytest.raises(KeyboardInterrupt):
         est.fit(X[:50], sensitive_features=group[:50])
-    assert vars(est) == before  # an earlier fit stays whole
+    assert vars(est) == before
 
 
 def losses_of_bounds(seed, parts=(0.4, 0.2)):

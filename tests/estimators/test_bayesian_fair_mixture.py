@@ -1,11 +1,14 @@
 """`BayesianFairMixture` as its users meet it."""
 
 import pickle
+import warnings
 from functools import cache
 from types import SimpleNamespace
 
+import jax
 import numpy as np
 import pytest
+from numpyro.infer import log_likelihood
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from tiers import tiers
@@ -112,6 +115,7 @@ def test_predict_proba_is_the_average_of_psi_for_new_rows_too(fitted):
     psi = fitted.predict_proba(MIXED)
     np.testing.assert_allclose(psi.sum(1), 1, atol=1e-4)
     np.testing.assert_allclose(fitted.predict_proba(MIXED.iloc[5:9]), psi[5:9], atol=1e-5)
+    np.testing.assert_array_equal(fitted.predict(MIXED), psi.argmax(1))
     if fitted.inference != "gibbs":  # there labels follow psi and the factor
         share = np.stack([(fitted.posterior_["posterior"]["labels"].values == k).mean((0, 1)) for k in range(2)], 1)
         assert np.abs(share - psi).max() < 0.25  # over 4 standard errors of 100 draws
@@ -171,6 +175,15 @@ def test_predictive_checks_take_one_line(fitted):
     assert inside > 0.85
 
 
+@pytest.mark.parametrize("n_draws", [7, 60])
+def test_a_posterior_is_checked_by_fifty_tables_or_by_all_draws_if_it_has_fewer(fitted, monkeypatch, n_draws):
+    monkeypatch.setattr(type(fitted._run), "sites", {"weights": np.zeros((n_draws, 2))})
+    monkeypatch.setattr(type(fitted), "_predictive", lambda *told: told[2]["weights"])
+    assert len(fitted.posterior_predictive()) == min(n_draws, 50)
+    with pytest.raises(ValueError, match=f"There are {n_draws} draws"):
+        fitted.posterior_predictive(n_draws + 1)
+
+
 def test_an_interrupted_run_keeps_what_it_drew_and_makes_the_rest(monkeypatch, tmp_path):
     chunk, calls = sampler._chunk, []
 
@@ -185,10 +198,12 @@ def test_an_interrupted_run_keeps_what_it_drew_and_makes_the_rest(monkeypatch, t
     with pytest.warns(RuntimeWarning, match="kept the 50 of 500 draws made so far. Resume the run"):
         est.fit(MIXED, sensitive_features=SEX)
     assert est.posterior_["posterior"].sizes["draw"] == sampler.CHUNK
+    assert est.posterior_.attrs["unfinished"] == "50 of 500 draws per chain"
     monkeypatch.undo()
     est.save(tmp_path / "run.nc")
     again = bf.BayesianFairMixture.load(tmp_path / "run.nc").resume()
     assert again.posterior_["posterior"].sizes["draw"] == 500
+    assert "unfinished" not in again.posterior_.attrs
 
 
 def test_a_second_mode_is_told(monkeypatch):
@@ -200,7 +215,7 @@ def test_a_second_mode_is_told(monkeypatch):
     apart = est._run._replace(draws=draws)
     monkeypatch.setattr(type(apart), "draw", lambda *_: apart)
     with pytest.warns(
-        ConvergenceWarning, match=r"do not agree.* tempering=True \(--tempering\) visits all modes in one chain\."
+        ConvergenceWarning, match=r"do not agree.* tempering=True visits all modes in one chain\."
     ) as told:
         est.resume(1)
     assert told[0].filename == __file__
@@ -272,11 +287,26 @@ def test_clusters_on_one_value_are_told_and_rows_without_a_density_are_refused()
         est.predict(X[:2].assign(age=[30.0, 1e20]))
 
 
+def test_new_rows_are_judged_one_by_one_and_the_draws_serve_the_models():
+    """In the units of the table: the model of NumPyro gives rows the densities that the fit kept."""
+    est = fitted_by("nuts")
+    np.testing.assert_allclose(est.predict_proba(MIXED[:1]), est.predict_proba(MIXED)[:1], atol=1e-6)
+    posterior, run, some = est.posterior_["posterior"], est._run, slice(60, 90)
+    names = [name for name in ("weights", "means", "scales", "levels_0", "levels_1") if name in posterior]
+    draws = {name: posterior[name].values[0].astype(np.float32) for name in names}
+    settings = {"n_components": 2, "n_levels": run.encoder.n_levels, "covariance_type": est.covariance_type}
+    told = jax.jit(
+        lambda draws: log_likelihood(bf.models.fair_mixed_mixture, draws, run.x[some], run.codes[some], **settings)["x"]
+    )(draws)
+    kept = est.posterior_["log_likelihood"]["x"].values[0, :, some]
+    np.testing.assert_allclose(told, kept, rtol=1e-3, atol=1e-3)
+
+
 def test_columns_that_determine_each_other_are_told_under_full_covariances():
     correlation = np.eye(3)
     correlation[0, 1] = correlation[1, 0] = 1 - 1e-6
     draws = {"scales": np.ones((1, 1, 1, 3)), "correlation_cholesky": np.linalg.cholesky(correlation)[None, None, None]}
-    run = SimpleNamespace(draws=draws, observed=SimpleNamespace(scaling=SimpleNamespace(spread=np.ones(3))))
+    run = SimpleNamespace(draws=draws, observed=SimpleNamespace(units=SimpleNamespace(spread=np.ones(3))))
     est = bf.BayesianFairMixture(1, covariance_type="full")
     est._names = {"continuous": ["age", "months", "height"]}
     with pytest.warns(ConvergenceWarning, match=r"in 'age', 'months' \(given the other columns\) is below 0\.3%"):
@@ -361,3 +391,17 @@ def test_a_concentration_with_a_prior_is_a_parameter_and_without_groups_it_warns
     assert concentration.shape == (2, 50)
     assert 0 < concentration.mean() < 0.5
     assert "concentration" in bf.posterior.summary(tree).index
+
+
+@pytest.mark.parametrize(("empty_draws", "is_told"), [(4, False), (80, True)])
+def test_a_component_that_is_empty_in_few_draws_alarms_nobody(empty_draws, is_told):
+    labels = np.tile([0, 0, 1, 1, 0, 1], (1, 800, 1))
+    draws = np.arange(empty_draws, 800)
+    labels[0, draws, 4 + draws % 2] = 2  # no row is there in most draws
+    tree = bf.posterior.tree_from_labels(labels, np.arange(6.0)[:, None])
+    run = SimpleNamespace(mixture=SimpleNamespace(prior=SimpleNamespace(is_sparse=False)))
+    fitted = SimpleNamespace(n_components=3, labels_=np.array([0, 0, 1, 1, 0, 1]), posterior_=tree, _run=run)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        bf.BayesianFairMixture._warn_of_empty(fitted)
+    assert len(told) == is_told

@@ -157,14 +157,36 @@ def test_bad_input_is_refused_before_much_is_done(estimator, settings, text, mon
     assert fits == []
 
 
-def test_ctrl_c_ends_it(monkeypatch):
+@pytest.mark.parametrize("call", [1, 2])
+def test_ctrl_c_keeps_the_rows_that_are_done(call, monkeypatch):
     """An interrupted fit keeps what it has, which is no entry of a table."""
-    fit = bf.FairletKMeans.fit
+    fit, calls = bf.FairletKMeans.fit, []
 
     def interrupted(self, *arguments, **named):
-        tell("Interrupted: kept a part.", Interrupted)
+        calls.append(1)
+        if len(calls) == call:
+            tell("Interrupted: kept a part.", Interrupted)
         return fit(self, *arguments, **named)
 
     monkeypatch.setattr(bf.FairletKMeans, "fit", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        bf.compare_clusters(bf.FairletKMeans(random_state=0), X, GROUPS, [2, 3], num_bootstraps=0)
+
+    def compared():
+        return bf.compare_clusters(bf.FairletKMeans(random_state=0), X, GROUPS, [2, 3], num_bootstraps=0)
+
+    if call == 1:
+        with pytest.raises(KeyboardInterrupt):
+            compared()
+        return
+    with pytest.warns(Interrupted, match="has the rows that were done. It lacks n_clusters = 2"):
+        assert compared().index.tolist() == [3]
+
+
+@pytest.mark.parametrize("values", [(0.0, 1.0), (0.1, 0.7)])
+def test_a_cost_of_zero_is_no_denominator(values):
+    """k-means of as many distinct rows as clusters costs 0, but for rounding: a share of it was 4e30, or no share."""
+    few = np.array([[a, b] for a in values for b in values])[np.arange(64) % 4]
+    women = np.where(np.arange(64) % 4 == 0, "f", "m")
+    table = bf.compare_clusters(bf.BalancedKMeans(random_state=0), few, women, [2, 4], num_bootstraps=0)
+    assert table["plain_cost"].tolist()[1:] == [0.0]
+    assert table["fairness_cost"].isna().tolist() == [False, True]
+    assert (table["cost"] > 0.1).all()

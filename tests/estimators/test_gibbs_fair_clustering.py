@@ -167,11 +167,14 @@ def test_the_inverse_temperatures_of_a_fit_can_be_handed_back(data):
     assert inverse_temperatures(again, "lambda_f") == inverse_temperatures(again, "lambda_c") == 1
 
 
-def test_rows_go_to_the_nearest_centre_by_the_power_of_the_loss(data):
+def test_rows_go_to_their_likeliest_cluster_by_the_power_of_the_loss(data):
     est = fit(data, loss="minkowski", power=3.0, target="optimal", num_starts=0)
     assert bf.fairness.balance(est.labels_, data.sensitive) == 1
-    far = cdist(data.features, est.cluster_centers_, "minkowski", p=3.0)
-    np.testing.assert_array_equal(est.predict(data.features), far.argmin(1))
+    soft, far = est.predict_proba(data.features), cdist(data.features, est.cluster_centers_, "minkowski", p=3.0)
+    np.testing.assert_array_equal(est.predict(data.features), soft.argmax(1))
+    certain = soft.max(1) > 0.95
+    assert certain.mean() > 0.3
+    np.testing.assert_array_equal(soft.argmax(1)[certain], far.argmin(1)[certain])
 
 
 @pytest.mark.slow

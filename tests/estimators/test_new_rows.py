@@ -18,7 +18,7 @@ SHORT = {"num_chains": 2, "num_warmup": 30, "num_draws": 30, "num_starts": 0, "r
 
 @pytest.fixture(scope="module")
 def table():
-    return PLAIN, THIRDS
+    return PLAIN, pd.Series(THIRDS, PLAIN.index, name="sex")
 
 
 @pytest.fixture(scope="module", params=tiers(["labels", "joint"], ["labels"]))
@@ -51,8 +51,27 @@ def test_new_rows_are_placed_as_balanced_as_the_draws(fitted, table):
     assert bf.fairness.balance(labels, groups) >= (0.5 if fitted.target == "joint" else 0.45)
     assert (labels == fitted.predict(X)).mean() > 0.5
     np.testing.assert_array_equal(labels, fitted.reassign(X, sensitive_features=groups))
+    np.testing.assert_array_equal(fitted.predict(X), fitted.predict_proba(X).argmax(1))
     with pytest.raises(ValueError, match=r"groups of the fit, 'a', 'b', got 'c'.*spelling"):
         fitted.reassign(table[0].iloc[:3], sensitive_features=["a", "b", "c"])
+
+
+def test_new_rows_are_placed_with_groups_of_the_same_index(fitted, table):
+    X, groups = (part.iloc[:30] for part in table)
+    for other in (groups[::-1], groups.set_axis(range(900, 930))):
+        with pytest.raises(ValueError, match="`sensitive_features` must have the row index of `X`"):
+            fitted.reassign(X, sensitive_features=other)
+
+
+def test_new_rows_are_placed_by_the_sensitive_column_of_the_fit(fitted, table):
+    """Both columns hold the same levels: nothing but their names tells them apart."""
+    X, groups = (part.iloc[:30] for part in table)
+    for other in (groups.rename("single"), groups.to_frame("single")):
+        with pytest.raises(ValueError, match="must have the columns of the fit, 'sex', got 'single'"):
+            fitted.reassign(X, sensitive_features=other)
+    expected = fitted.reassign(X, sensitive_features=groups)
+    for same in (groups.to_frame(), groups.rename(None), groups.to_numpy(), bf.fairness.encode_groups(groups)):
+        np.testing.assert_array_equal(fitted.reassign(X, sensitive_features=same), expected)
 
 
 @pytest.mark.slow

@@ -191,7 +191,9 @@ def test_ctrl_c_keeps_the_draws_and_resume_makes_the_others(data, whole, tmp_pat
         patched.setattr(gibbs_run, "advance", interrupted)
         with pytest.warns(RuntimeWarning, match=r"kept the \d+ of 40 draws"):
             est = fit(data, tmp_path / "run.zarr")
-    assert 20 < est.posterior_["posterior"].sizes["draw"] < 40
+    done = est.posterior_["posterior"].sizes["draw"]
+    assert 20 < done < 40
+    assert est.posterior_.attrs["unfinished"] == f"{done} of 40 draws per chain"
     same_tree(est.resume().posterior_, whole)
 
 

@@ -69,11 +69,11 @@ def test_figures_by_hand_and_how_many_counts_are_looked_at():
     first = table.iloc[0]
     assert first[["attribute", "cluster", "group", "count"]].tolist() == ["sex", "x", "f", 2]
     assert first[["expected", "excess", "share_of_cluster", "share_of_all"]].tolist() == [1, 1, 0.5, 0.25]
-    assert table.attrs["counts_looked_at"] == 6  # of two groups one tells the other
-    assert first["p_value"] == 1  # 6 times 2 times 3 / 14
+    assert table.attrs["counts_looked_at"] == {"sex": 3, "again": 3}  # of two groups one tells the other
+    assert first["p_value"] == 1  # 3 times 2 times 3 / 14
     three = encode_groups(list("ffmmmmdd"))
     looked_at = [
         representation(of, clusters, {"sex": three}, 0.95).attrs["counts_looked_at"]
         for of, clusters in ((code, [0, 1, 2]), (np.repeat([0, 1], 4), [0, 1]))
     ]
-    assert looked_at == [9, 3]
+    assert looked_at == [{"sex": 9}, {"sex": 3}]

@@ -1,6 +1,8 @@
 """`encode_groups`: the same groups from every container, missing values refused, names that tell groups apart."""
 
 import tracemalloc
+from datetime import timedelta
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -18,7 +20,7 @@ ONE_COLUMN = {
     "numpy column": np.array(SEX)[:, None],
     "pandas": pd.Series(SEX),
     "pandas odd index": pd.Series(SEX, index=[7, 7, -1, 0, 3]),
-    "pandas categorical": pd.Series(pd.Categorical(SEX, categories=["M", "unused", "F"], ordered=True)),
+    "pandas categorical": pd.Series(pd.Categorical(SEX, categories=["M", "unused", "F"])),
     "pandas frame": pd.DataFrame({"sex": SEX}),
     "polars": pl.Series(SEX),
     "polars frame": pl.DataFrame({"sex": SEX}),
@@ -62,6 +64,46 @@ def test_groups_are_sorted_by_value_and_any_hashable_will_do(values, names):
     groups = encode_groups(values)
     assert groups.names == names
     assert groups.code.tolist() == [1, 0, 1]
+
+
+AGES = [25, 7, 61, 25, 7]
+OWN_ORDER = {
+    "bands": (pd.Series(pd.cut(AGES, [0, 9, 30, 100])), ("(0, 9]", "(9, 30]", "(30, 100]")),
+    "bands as objects": (pd.cut(AGES, [0, 9, 30, 100]).astype(object).tolist(), ("(0, 9]", "(9, 30]", "(30, 100]")),
+    "ordered categories": (
+        pd.Series(pd.Categorical(["mid", "low", "high", "mid", "low"], ["low", "none", "mid", "high"], ordered=True)),
+        ("low", "mid", "high"),
+    ),
+    "enum of polars": (
+        pl.Series(["mid", "low", "high", "mid", "low"], dtype=pl.Enum(["low", "none", "mid", "high"])),
+        ("low", "mid", "high"),
+    ),
+    "decimals": (
+        [Decimal("10.5"), Decimal("9.5"), Decimal("100"), Decimal("10.5"), Decimal("9.5")],
+        ("9.5", "10.5", "100"),
+    ),
+    "decimals beside numbers": ([Decimal("10.5"), 9, 100.0, Decimal("10.5"), 9], ("9", "10.5", "100.0")),
+    "durations": (
+        [timedelta(10), timedelta(9), timedelta(100)],
+        ("9 days, 0:00:00", "10 days, 0:00:00", "100 days, 0:00:00"),
+    ),
+    "bytes": ([b"b", b"a", b"c"], ("b'a'", "b'b'", "b'c'")),
+}
+
+
+@pytest.mark.parametrize("kind", OWN_ORDER)
+def test_groups_are_in_the_order_of_their_column(kind):
+    """They were listed by the alphabet: (9, 30] after (30, 100], high before low, 10.5 before 9.5."""
+    values, names = OWN_ORDER[kind]
+    groups = encode_groups(values)
+    assert groups.names == names
+    assert groups.code.tolist()[:3] == [1, 0, 2]
+
+
+def test_crossed_groups_are_in_the_order_of_each_column():
+    bands = pd.Categorical(["low", "high", "low"], ["low", "high"], ordered=True)
+    names = encode_groups(pd.DataFrame({"band": bands, "sex": ["M", "F", "F"]})).names
+    assert names == ("low, F", "low, M", "high, F")
 
 
 def test_values_that_print_alike_keep_different_names():
@@ -216,3 +258,22 @@ def test_features_that_follow_from_the_groups_are_told(kind, frame):
 @pytest.mark.parametrize("groups", [SEX, np.arange(24)], ids=["two groups", "a group for each row"])
 def test_other_features_are_not(groups):
     groups_for_fit(groups, 24, X=pd.DataFrame({"a": np.arange(24.0), "same": 1, "b": REGION}))
+
+
+def test_numbers_of_one_of_several_columns_keep_the_name_of_their_column():
+    table = pd.DataFrame({"male": [1, 0, 1], "marr": [True, True, False], "race": ["p", "q", "q"]})
+    assert encode_groups(table[["male", "marr"]]).names == (
+        "male=0, marr=True",
+        "male=1, marr=False",
+        "male=1, marr=True",
+    )
+    assert encode_groups(table[["male", "race"]]).names == ("male=0, q", "male=1, p", "male=1, q")
+    assert encode_groups(table[["male"]]).names == ("0", "1")
+    groups = encode_groups(table)
+    assert [part.column for part in groups.crosses] == ["male", "marr", "race"]
+    assert [np.array(part.names)[part.code[groups.code]].tolist() for part in groups.crosses] == [
+        ["male=1", "male=0", "male=1"],
+        ["marr=True", "marr=True", "marr=False"],
+        ["p", "q", "q"],
+    ]
+    assert groups.take([0, 2]).crosses[0].names == ("male=1",)

@@ -16,15 +16,15 @@ import bayesfair as bf
 from bayesfair.models import transfers
 from bayesfair.models.mixtures import Mixture, marginal
 from bayesfair.models.observed import Observed, observe
-from bayesfair.models.rows import ColumnScaling
 from bayesfair.models.sparse import SparseScores, log_slope, log_weights, scores_of, stretched, unstretched
 from bayesfair.models.transfers import Transfers
+from bayesfair.models.units import ColumnScaling
 
 # Seven rows of one column, whose standard deviation is known: conjugate, and few enough to enumerate 877 partitions.
 X = np.array([[-1.0], [-0.8], [-0.6], [0.1], [0.6], [0.8], [1.1]])
 GROUP = np.array([0, 0, 0, 0, 1, 1, 1])
 N, K, SD, E0, PRIOR_SD = 7, 4, 0.5, 0.1, 1.5
-UNITS = ColumnScaling(*(np.full(1, value, np.float32) for value in (0, 1, 1)))
+UNITS = ColumnScaling(np.zeros(1), np.ones(1))
 WEIGHT = 0.6  # lambda
 NUM_CHAINS, NUM_WARMUP, NUM_DRAWS = 16, 300, 2_500
 
@@ -135,7 +135,7 @@ def program(num_draws):
         def step(state, key):
             state = transferring.sample(state, (observed,), {})
             sites = {**state.z, "scales": jnp.float32(SD)}
-            label = jax.random.categorical(key, mixture.row(UNITS, sites).log_joint_of(observed.table), axis=0)
+            label = jax.random.categorical(key, mixture.row(observed.units, sites).log_joint_of(observed.table), axis=0)
             return state, jnp.unique(label, size=N, fill_value=-1)
 
         keys = jax.random.split(jax.random.fold_in(key, 1), NUM_WARMUP + num_draws)

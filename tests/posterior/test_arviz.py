@@ -2,12 +2,14 @@
 
 import arviz as az
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from matplotlib import pyplot as plt
 from tiers import tiers
 
 import bayesfair as bf
+from bayesfair.posterior.diagnostics import diagnostic_vars, summarise
 
 PLOTS = [
     "plot_autocorr",
@@ -25,6 +27,18 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
+
+
+SETTINGS = {"stats.ci_prob": 0.5, "stats.ci_kind": "hdi", "data.index_origin": 1, "data.sample_dims": ["draw"]}
+
+
+def test_what_users_set_for_arviz_changes_neither_summaries_nor_trees(run):
+    scalars = diagnostic_vars(run.posterior_)
+    labels, X = [[0, 0, 1, 1], [1, 1, 0, 0]], [[0], [1], [8], [9]]
+    table, tree = summarise(scalars), bf.posterior.tree_from_labels(labels, X)
+    with az.rc_context(SETTINGS):
+        pd.testing.assert_frame_equal(summarise(scalars), table)
+        assert bf.posterior.tree_from_labels(labels, X).equals(tree)
 
 
 NAMES = {"run": ["lambda_c", "centers"], "mixture": ["weights", "means"]}

@@ -222,6 +222,34 @@ def test_a_new_file_has_the_permissions_of_any_other_and_an_earlier_one_keeps_it
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+def test_the_run_behind_a_symbolic_link_is_written_and_the_link_stays(saved, tmp_path):
+    tree, path = saved
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    latest, new = folder / "latest.nc", folder / "new.nc"
+    latest.symlink_to(path)
+    new.symlink_to("../not-yet.nc")
+    for link, target in ((latest, path), (new, tmp_path / "not-yet.nc")):
+        tree.attrs["written_to"] = link.name
+        write_tree(tree, link)
+        assert link.is_symlink()
+        assert read_tree(target).attrs["written_to"] == link.name
+    assert sorted(entry.name for entry in folder.iterdir()) == ["latest.nc", "new.nc"]
+    (folder / "nowhere.nc").symlink_to("missing/run.nc")
+    with pytest.raises(FileNotFoundError, match=r"There is no folder '.*missing'"):
+        write_tree(tree, folder / "nowhere.nc")
+
+
+@pytest.mark.parametrize("ending", [".nc", ".zarr"])
+def test_a_run_without_all_of_its_draws_says_so_in_memory_and_in_files(tmp_path, ending):
+    draws = draws_of(np.zeros((2, 40, 8), np.int8))
+    for wanted, said in ((100, "40 of 100 draws per chain"), (40, None)):
+        tree = build_tree(draws, np.eye(8), None, settings={"wanted": wanted}, n_clusters=3)
+        write_tree(tree, tmp_path / f"{wanted}{ending}")
+        for one in (tree, read_tree(tmp_path / f"{wanted}{ending}")):
+            assert one.attrs.get("unfinished") == said
+
+
 def test_a_failed_write_leaves_the_old_file_alone(saved, monkeypatch):
     tree, path = saved
     before = path.read_bytes()
@@ -293,3 +321,12 @@ def test_a_full_disk_what_cannot_be_saved_and_a_kill_while_saving_lose_nothing(t
     assert told[0].filename == __file__
     (tmp_path / left).unlink()
     write_tree(tree, tmp_path / "run.nc")
+
+
+def test_a_tilde_is_the_home_folder(saved, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write_tree(saved[0], "~/mine.nc")
+    write_tree(saved[0], "~/mine.zarr")
+    assert {"mine.nc", "mine.zarr"} <= set(names_beside(saved[1]))
+    for name in ("~/mine.nc", "~/mine.zarr"):
+        xr.testing.assert_equal(read_tree(name)["posterior"].to_dataset().load(), saved[0]["posterior"].to_dataset())

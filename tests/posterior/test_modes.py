@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 from draws import draws_of, with_modes
 from partitions import same
@@ -15,7 +16,7 @@ from bayesfair.posterior.mode_tables import modes_of, occupancy
 from bayesfair.posterior.modes_in_words import chains_apart, modes_sentence
 from bayesfair.posterior.modes_of_draws import _masses
 from bayesfair.posterior.tree import build_tree
-from bayesfair.posterior.verdict import judge, warn_of_disagreement
+from bayesfair.posterior.verdict import _worst, judge, warn_of_disagreement
 
 N_OBS, N_CLUSTERS, INFINITE = 60, 3, np.inf
 BEST = np.arange(N_OBS) % N_CLUSTERS
@@ -226,12 +227,18 @@ SENTENCES = [
     ),
     (
         others((np.nan, -20.5, 5.2)),
-        "2 modes from 32 starts; the mass of the second is at most 200 times the best one's.",
+        "2 modes from 32 starts; the mass of the second is not known (1 of 32 starts ended in the best one): bounds are too "
+        "wide; longer jumps, such as mode_jumps=4097, or tempering=True may tell.",
     ),
     (
-        others((np.nan, -20.5, 5.2), (np.nan, -295.1, 244.1)),
-        "3 modes from 32 starts; the mass of the second is at most 200 times the best one's; the mass of the third is "
-        "not known (1 of 32 starts ended in the best one).",
+        others((np.nan, -2.1, 1.3), (np.nan, -295.1, 244.1)),
+        "3 modes from 32 starts; the mass of the second is 0.1 to 4 times the best one's; the mass of the third is not known "
+        "(1 of 32 starts ended in the best one): bounds are too wide; longer jumps, such as mode_jumps=4097, or "
+        "tempering=True may tell.",
+    ),
+    (
+        others((np.nan, -20.5, -2.3)),
+        "2 modes from 32 starts; the mass of the second is at most 0.1 times the best one's.",
     ),
     (
         others(NAN, NAN, masses="not known"),
@@ -276,6 +283,11 @@ def test_chains_that_disagree_in_one_mode_are_told_another_thing(one):
     tree = one.copy()
     tree["sample_stats"]["lp"] = moving + 9 * np.arange(4)[:, None]
     assert judge(tree).headline == "The chains do not agree."
+
+
+def test_chains_that_stand_still_have_no_r_hat_of_inf():
+    told = _worst(pd.Series({"lp": np.inf, "lambda_c": 1.256, "gap": 1.001}))
+    assert told == "R-hat is infinite (each chain stands still) for lp, 1.26 for lambda c"
 
 
 def test_few_draws_are_in_one_mode_without_warnings():

@@ -82,7 +82,7 @@ CUTS = [
     ({"chain": [0]}, "1 chains instead of the run's 2"),
     ({"obs": slice(0, 21)}, "21 rows instead of the run's 40"),
     ({"obs": [1, 0, *range(2, 40)]}, "rows in another order"),
-    ({"obs": [0] * 40}, "rows in another order, or under other names, than the run's"),
+    ({"obs": [0] * 40}, "rows in another order than the run's"),
     ({"draw": slice(None, None, -1)}, "draws in each chain in another order"),
     ({"chain": [1, 0]}, "chains in another order"),
 ]
@@ -98,6 +98,33 @@ def test_a_part_of_a_run_is_neither_loaded_nor_gone_on_with(run, tmp_path):
     with pytest.raises(ValueError, match=said):
         bf.GibbsFairClustering.load(tmp_path / "part.nc")
     summary(read_tree(tmp_path / "part.nc"))
+
+
+def renamed(tree, names, groups):
+    """The tree with other names of the rows of these groups."""
+    named = tree.copy()
+    for group in groups:
+        named[group] = xr.DataTree(named[group].to_dataset().assign_coords(obs=names))
+    return named
+
+
+@pytest.mark.parametrize("groups", [["posterior"], ["posterior", "observed_data", "constant_data"]])
+def test_rows_may_get_other_names(run, groups, tmp_path):
+    """Summaries said that nothing was guaranteed, and `resume` refused."""
+    names = [f"person {row}" for row in range(40)]
+    labels = renamed(as_labels(run.posterior_), names, groups)
+    assert other_than_run(labels) == {}
+    assert "By construction" in guarantee(labels)
+    moved = labels.copy()
+    moved["posterior"] = xr.DataTree(labels["posterior"].to_dataset().isel(obs=slice(None, None, -1)))
+    if len(groups) > 1:  # else nothing tells which rows were moved
+        assert "nothing is guaranteed" in guarantee(moved)
+    est = copy.copy(run)
+    est.posterior_ = renamed(run.posterior_, names, groups)
+    est.save(tmp_path / "run.nc")
+    again = bf.GibbsFairClustering.load(tmp_path / "run.nc").resume(2)
+    assert again.posterior_["posterior"]["obs"].values.tolist() == names
+    assert again.posterior_["posterior"].sizes["draw"] == 42
 
 
 def test_files_without_an_order_or_with_numbers_for_names_are_whole_runs(run, tmp_path):
@@ -237,6 +264,51 @@ def test_what_is_not_the_same_run_is_refused(run, change, said):
         concatenate([run.posterior_, change(run.posterior_)])
     with pytest.raises(ValueError, match="trees"):
         concatenate([])
+
+
+def test_chains_that_are_there_already_are_refused_and_those_that_stand_still_are_not(trees):
+    first, second = trees
+    whole, part = first, first.isel(draw=slice(0, 10), missing_dims="ignore")
+    for twice in ([whole, second, turned(whole)], [part, part.isel(chain=[1], missing_dims="ignore")]):
+        with pytest.raises(
+            ValueError, match=rf"trees\[{len(twice) - 1}\].* same draws as one of trees\[0\]\. .*random_state"
+        ):
+            concatenate(twice)
+    still = [one.isel(draw=[3, 3, 3, 3], missing_dims="ignore") for one in (whole, whole)]
+    for one in still:
+        one["posterior"] = xr.DataTree(one["posterior"].to_dataset().assign_coords(draw=range(4)))
+        one["sample_stats"] = xr.DataTree(one["sample_stats"].to_dataset().assign_coords(draw=range(4)))
+    assert concatenate(still)["posterior"].sizes["chain"] == 4
+
+
+def test_labels_that_do_not_keep_it_are_not_guaranteed(run):
+    """Labels that somebody else put in the place of the draws."""
+    bounded = {"min_balance": 0.5, "size_min": 5, "size_max": 30}
+    for tree in (run.posterior_, as_labels(run.posterior_, min_balance="exact"), as_labels(run.posterior_, **bounded)):
+        assert "By construction" in guarantee(tree)
+        other = tree.copy(deep=True)
+        other["posterior"]["labels"].values[0, 0] = other["constant_data"]["group"].values
+        assert guarantee(other) == "This holds for these draws; the method does not guarantee it."
+        assert summary(other).attrs["guarantee"] == guarantee(other)
+
+
+def test_values_overwritten_since_the_fit_are_neither_saved_nor_gone_on_with(run, tmp_path):
+    def is_refused(est, said):
+        for use in (lambda: est.save(tmp_path / "other.nc"), lambda: est.resume(1)):
+            with pytest.raises(ValueError, match=said):
+                use()
+
+    for group, name in (("posterior", "labels"), ("posterior", "lambda_c"), ("constant_data", "group")):
+        est = copy.copy(run)
+        est.posterior_ = run.posterior_.copy(deep=True)
+        est.posterior_["sample_stats"]["own"] = est.posterior_["sample_stats"]["lp"] + 1
+        est.save(tmp_path / "run.nc")
+        est.posterior_[group][name].values[..., 0] += 1
+        is_refused(est, f"got other values of {group}/{name}. Fit again.*write_tree")
+        est = bf.GibbsFairClustering.load(tmp_path / "run.nc")
+        est.posterior_[group][name].values[..., 0] += 1
+        is_refused(est, f"got other values of {group}/{name}")
+    assert not (tmp_path / "other.nc").exists()
 
 
 def unequal(a, b):

@@ -96,11 +96,27 @@ def test_map_is_the_draw_of_highest_density(tree, labels):
     np.testing.assert_array_equal(same(map_partition(tree)), same(best))
 
 
-def test_misclassification_is_measured_at_the_medoid_of_the_reference_partition(tree, labels, eta):
-    """The one that `reference_labels` names, and another, such as the paper's MAP, where it is asked for."""
+def test_misclassification_is_one_minus_the_probability_of_the_cluster(tree, labels):
+    """Of the reference, and of another partition, for which draws are numbered anew."""
+    other = labels.reshape(-1, N_OBS)[np.argmin(tree["sample_stats"]["lp"].values)]
+    for reference in (None, other):
+        told = misclassification_probability(tree, reference=reference)
+        np.testing.assert_allclose(told, 1 - memberships(tree, reference=reference)["probability"])
+    assert misclassification_probability(tree, reference=np.arange(N_OBS)).shape == (
+        N_OBS,
+    )  # more clusters than draws use
+    foreign = tree.copy()  # whose draws have numbers of their own
+    foreign["posterior"] = type(tree)(tree["posterior"].to_dataset().assign(labels=(("chain", "draw", "obs"), labels)))
+    np.testing.assert_allclose(misclassification_probability(foreign), misclassification_probability(tree))
+    with pytest.raises(ValueError, match="`method` must be one of"):
+        misclassification_probability(tree, method="median")
+
+
+def test_the_papers_misclassification_is_measured_at_the_medoid(tree, labels, eta):
+    """Of the partition that `reference_labels` names, and of another, such as the paper's MAP, where it is asked for."""
     reference = tree["constant_data"]["reference_labels"].values
     other = labels.reshape(-1, N_OBS)[np.argmin(tree["sample_stats"]["lp"].values)]
-    found = [misclassification_probability(tree), misclassification_probability(tree, reference=other)]
+    found = [misclassification_probability(tree, reference=one, method="medoid") for one in (None, other)]
     for partition, probability in zip([reference, other], found):
         expected = np.empty(N_OBS)
         for k in np.unique(partition):

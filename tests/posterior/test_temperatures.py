@@ -83,14 +83,10 @@ def law_of_sampled(loss, degrees, factor):
 
 
 def doubt(tree, labels, law):
-    """1 - etabar_{i i*} (obs,) under a law of states, i* as the tree's own draws have it."""
-    drawn, reference = (
-        tree["posterior"]["labels"].values.reshape(-1, labels.shape[1]),
-        bf.posterior.reference_partition(tree),
-    )
-    company = (drawn[:, :, None] == drawn[:, None]).mean(0) * (reference[:, None] == reference)
-    medoid = np.array([np.where(reference == k, company.sum(1), -1).argmax() for k in range(2)])[reference]
-    return 1 - law @ (labels == labels[:, medoid])
+    """1 - P(row in its cluster) (obs,) under a law of states, numbered like the tree's own partition."""
+    reference = bf.posterior.reference_partition(tree)
+    flipped = ((1 - labels) == reference).sum(1) > (labels == reference).sum(1)
+    return law @ (np.where(flipped[:, None], 1 - labels, labels) != reference)
 
 
 def differences(tree, labels, loss, laws):
@@ -156,6 +152,11 @@ def far(energy, **parameters):
     return tree_of(labels, np.arange(4.0)[:, None], [0, 1, 0, 1], parameters, **scalars)
 
 
+def test_one_draw_tells_nothing_of_other_temperatures():
+    one = far(np.array([3.0, 4.0])).isel(chain=[0])
+    assert temperature_sensitivity(one)["trusted"].tolist() == [False, False, True, False, False]
+
+
 def test_weights_that_cannot_be_trusted_are_told_and_what_to_do():
     tree = far(1000 + 30 * np.random.default_rng(0).normal(size=2000))
     table = temperature_sensitivity(tree)
@@ -163,7 +164,7 @@ def test_weights_that_cannot_be_trusted_are_told_and_what_to_do():
     assert table["trusted"].tolist() == [False, False, True, False, False]
     told = bf.posterior.summary(tree).attrs["temperature"]
     assert told.startswith("Half and twice the inverse temperature are too far for these draws (")
-    assert told.endswith("run again with inverse_temperature=0.5 and 2 (--inverse-temperature).")
+    assert told.endswith("run again with inverse_temperature=0.5 and 2.")
 
 
 def test_weights_of_two_values_have_no_tail_and_are_trusted():
@@ -181,37 +182,45 @@ def test_trees_whose_density_elsewhere_is_not_known_are_refused(parameters):
     with pytest.raises(ValueError, match="unknown density at other inverse temperatures"):
         temperature_sensitivity(tree)
     assert bf.posterior.summary(tree).attrs["temperature"] == ""
-    assert "log_likelihood" not in tree.children
+    assert "log_pseudo_likelihood" not in tree.children
+
+
+def for_arviz(tree, posterior):
+    """What power-scaling reads: the exponential of the loss in the place of a likelihood."""
+    known = {"log_likelihood": "log_pseudo_likelihood", "log_prior": "log_prior"}
+    logs = {name: tree[own].to_dataset() for name, own in known.items() if own in tree.children}
+    return xr.DataTree.from_dict({"posterior": posterior, **logs})
 
 
 def test_arviz_scales_likelihood_and_prior_by_powers(sampled):
     """Its weights are those of L^-degrees raised to the power, and leave-one-out is none of its uses."""
     tree, loss = sampled[0], sampled[0]["sample_stats"]["clustering_loss"].values
-    told = az.psense_summary(tree, var_names=["lambda_c"], round_to=6)
+    asked = for_arviz(tree, tree["posterior"].to_dataset())
+    told = az.psense_summary(asked, var_names=["lambda_c"], round_to=6)
     assert (told[["prior", "likelihood"]] > 0).all(axis=None)
-    likelihood = tree["log_likelihood"]["loss"] + tree["log_likelihood"]["normalizer"]
+    likelihood = tree["log_pseudo_likelihood"]["loss"] + tree["log_pseudo_likelihood"]["normalizer"]
     lambdas = tree["posterior"]["lambda_c"].values
     exact_likelihood = 6 * np.log(lambdas) - lambdas * loss
     np.testing.assert_allclose(likelihood, exact_likelihood, atol=0.05)
-    with pytest.raises(TypeError, match="Found several log likelihood arrays"):
-        az.loo(tree)
+    for name in (None, "loss"):
+        with pytest.raises((TypeError, KeyError, ValueError), match=r"log.likelihood"):
+            az.loo(tree, var_name=name)
 
 
 def test_a_fixed_temperature_has_a_likelihood_alone_and_any_scalar_may_be_asked_about():
     tree = far(10 + np.random.default_rng(0).normal(size=400))
     assert "log_prior" not in tree.children
     scalars = bf.posterior.diagnostic_vars(tree)[["clustering_loss"]]
-    asked = xr.DataTree.from_dict({"posterior": scalars, "log_likelihood": tree["log_likelihood"].to_dataset()})
-    assert az.psense(asked, group="likelihood")["clustering_loss"] > 0.1
+    assert az.psense(for_arviz(tree, scalars), group="likelihood")["clustering_loss"] > 0.1
 
 
 def test_trees_saved_before_are_read_and_joined_with_new_ones(sampled, tmp_path):
     new = sampled[0]
     old = new.copy()
-    del old["log_likelihood"], old["log_prior"]
+    del old["log_pseudo_likelihood"], old["log_prior"]
     bf.posterior.write_tree(old, tmp_path / "old.nc")
     old = bf.posterior.read_tree(tmp_path / "old.nc")
-    both = bf.posterior.concatenate([new, old])
-    assert both["log_prior"]["lambda"].shape == (4, DRAWS // 2)
+    both = bf.posterior.concatenate([one.isel(chain=[at], missing_dims="ignore") for at, one in enumerate((new, old))])
+    assert both["log_prior"]["lambda"].shape == (2, DRAWS // 2)
     add_log_groups(old)
-    np.testing.assert_array_equal(old["log_likelihood"]["loss"], new["log_likelihood"]["loss"])
+    np.testing.assert_array_equal(old["log_pseudo_likelihood"]["loss"], new["log_pseudo_likelihood"]["loss"])

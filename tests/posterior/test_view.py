@@ -24,7 +24,7 @@ OTHER = np.where(np.arange(N_OBS) < 24, (TRUTH + 1) % 3, TRUTH)
 SHARED = [  # modules and functions in which what is dear is worked out
     "mode_tables.modes_of_draws",
     "mode_tables.nearest_mode",
-    "co_clustering_probability._medoids",
+    "co_clustering_probability._share_in",
     "diagnostics.summarise",
     "diagnostics.partition_distance",
     "diagnostics._pairs",

@@ -1,6 +1,7 @@
 """The page's figures against their definitions, its verdict in words, and what it does with odd trees."""
 
 import re
+import warnings
 from types import SimpleNamespace
 
 import matplotlib
@@ -26,7 +27,7 @@ from bayesfair.posterior.in_short import brief
 from bayesfair.posterior.schema import flat_labels
 from bayesfair.posterior.tree import build_tree
 from bayesfair.posterior.tree import draws_of as drawn_of
-from bayesfair.posterior.verdict import judge
+from bayesfair.posterior.verdict import judge, warn_of_disagreement
 from bayesfair.reports import contents as contents_module
 from bayesfair.reports import pictures
 from bayesfair.reports.contents import (
@@ -38,6 +39,7 @@ from bayesfair.reports.contents import (
     intervals,
     mode_table,
     number,
+    point_beside_draws,
     read_contents,
     uncertain_table,
 )
@@ -147,6 +149,38 @@ def test_codes_are_told_by_the_names_and_shares_of_their_levels(make_tree, tmp_p
     assert "Mean of each feature and share of each level, with 89% intervals" in page
 
 
+@pytest.mark.parametrize(("unsure", "says_more"), [(60, True), (1, False)])
+def test_the_page_says_that_one_table_is_the_point_estimate_and_the_other_the_draws(
+    unsure, says_more, tmp_path, unpainted
+):
+    """Rows that are in their cluster in 60% of the draws pull all means of the draws towards the middle."""
+    rng = np.random.default_rng(0)
+    truth = np.arange(60) % 2
+    X = np.column_stack([4.0 * truth, rng.normal(size=60)]) + rng.normal(scale=0.1, size=(60, 2))
+    elsewhere = (rng.random((2, 50, 60)) < 0.4) & (np.arange(60) < unsure)
+    tree = build_tree(draws_of((truth ^ elsewhere).astype(np.int8)), X, None, settings={}, n_clusters=2)
+    said = point_beside_draws(read_contents(tree))
+    assert said.startswith(
+        "The first table describes the point estimate, where every row is in one cluster, the second the"
+    )
+    assert said in bf.report(tree, tmp_path / "page.html").read_text(encoding="utf-8")
+    outside = 0
+    drawn, cluster = flat_labels(tree), reference_partition(tree)
+    for feature in X.T:
+        for k in (0, 1):
+            means = [feature[draw == k].mean() for draw in drawn]
+            low, high = np.quantile(means, (0.055, 0.945))
+            outside += not low - 1e-3 <= feature[cluster == k].mean() <= high + 1e-3
+    more = f" {outside} of 4 means of the point estimate are outside their interval: the clusters cannot be told apart. Try a"
+    assert (outside >= 2) == (more in said) == says_more
+
+
+def test_one_draw_divides_nothing_by_zero(make_tree, tmp_path, unpainted):
+    tree = make_tree(chains=1, draws=1, settings=GIBBS)
+    bf.report(tree, tmp_path / "page.html")
+    assert bf.posterior.summary(tree).shape[0] > 0
+
+
 def test_the_uncertain_rows_are_in_order_and_have_a_runner_up(contents, make_tree):
     head, rows = uncertain_table(contents)
     assert head == ["row", "group", "cluster", "P(misclassified)", "next likeliest cluster", "f0", "f1", "f2", "f3"]
@@ -186,6 +220,18 @@ def test_what_fairness_costs_beside_k_means(contents, make_tree):
     manhattan = make_tree(settings={"parameters": {"loss": "manhattan"}})
     assert cost_of_fairness(read_contents(manhattan)) is None
     assert cost_of_fairness(read_contents(make_tree(n_groups=0))) is None
+
+
+@pytest.mark.parametrize("n_kinds", [4, 2])
+def test_k_means_that_costs_nothing_is_no_denominator(n_kinds):
+    """Each distinct row has a cluster of its own, or several: a share of that 0 was a division by zero."""
+    X = np.array([[0.1, 0.3], [0.1, 0.7], [0.7, 0.3], [0.7, 0.7]])[np.arange(64) % n_kinds]
+    labels, sex = np.random.default_rng(0).integers(0, 4, 64), np.resize(["f", "m"], 64)
+    said = cost_of_fairness(read_contents(bf.posterior.tree_from_labels(labels[None, None], X, sex)))
+    assert (
+        "All rows of a cluster are equal, and the sum is 0, in the best of 5 starts of k-means without fairness" in said
+    )
+    assert "%" not in said
 
 
 def test_the_page_begins_with_fairness_in_rows_and_folds_its_settings(make_tree, tmp_path, unpainted):
@@ -250,6 +296,16 @@ def test_the_verdict(make_tree):
         verdict = judge(make_tree(**shape))
         assert verdict.kind == kind
         assert headline in verdict.headline
+
+
+def test_all_but_good_verdicts_are_warnings(make_tree):
+    for shape, kind, headline in VERDICTS:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            warn_of_disagreement(make_tree(**shape), "One more remedy.")
+        assert [headline in str(one.message) for one in told] == [True] * (kind != "good")
+        if kind == "caution" and shape.get("chains") != 1:
+            assert "One more remedy" not in str(told[0].message)
 
 
 def test_chains_that_stand_still(make_tree):

@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 from exact_fairlets import CASES, LOSSES, Tiny
-from scripted import invariance_error, transition_matrix
+from scripted_sampler import invariance_error, transition_matrix
 
 from bayesfair.sampler import fairlet_moves as moves
 from bayesfair.sampler import fairlets
@@ -28,15 +28,15 @@ def matrix(t, kernel, plan=JOINT, visit=0):
 
     made = cache(t.state)
 
-    def step(at):
+    def step(script, at):
         state = fairlets.State(*(part.copy() for part in made(at)))
         scratch = fairlets.make_scratch(2, t.n_clusters)
         if kernel == "reallocate":
-            moves.reallocate(None, t.loss_code, state, scratch, visit)
+            moves.reallocate(script, t.loss_code, state, scratch, visit)
             return t.key(state)
-        a, b, h = getattr(moves, kernel)(None, t.data, state)
+        a, b, h = getattr(moves, kernel)(script, t.data, state)
         if a != NOBODY:
-            moves.attempt(None, t.data, t.loss_code, plan, state, scratch, a, b, h, kernel == "loop_step")
+            moves.attempt(script, t.data, t.loss_code, plan, state, scratch, a, b, h, kernel == "loop_step")
         return t.key(state)
 
     return transition_matrix(t.states, step)

@@ -1,0 +1,48 @@
+"""What summaries say of attributes that are crossed: each by itself, and the combinations."""
+
+import numpy as np
+import pandas as pd
+
+import bayesfair as bf
+from bayesfair.cli.output import print_clusters
+from bayesfair.fairness.groups import cross_attributes, encode_columns, encode_groups
+from bayesfair.fairness.metrics import group_masses
+from bayesfair.posterior.guarantees import beside_guarantee, farthest_of_each
+from bayesfair.posterior.in_short import brief
+from bayesfair.posterior.schema import groups_of
+
+SENSITIVE = pd.DataFrame({"sex": list("ffffmmmm"), "day": list(range(8))})  # combinations of one row each
+LABELS = np.array([0, 0, 0, 0, 1, 1, 1, 1])
+
+
+def masses(groups):
+    return group_masses(LABELS, groups)[None]
+
+
+def test_crossed_attributes_are_told_each_by_itself():
+    groups = encode_groups(SENSITIVE)
+    told = beside_guarantee(masses(groups), groups)
+    assert told.startswith(
+        " An attribute by itself is not guaranteed that. sex: the farthest count was 2.0 rows off (4 of f in"
+    )
+    assert "day: the farthest count was 0.50 of a row off" in told
+    apart = cross_attributes(encode_columns(SENSITIVE))
+    assert beside_guarantee(masses(apart), apart).startswith(
+        " Their combinations are not guaranteed that: the farthest"
+    )
+    assert farthest_of_each(masses(encode_groups(SENSITIVE["sex"])), encode_groups(SENSITIVE["sex"])) == ""
+
+
+def test_a_tree_remembers_what_its_groups_cross():
+    tree = bf.posterior.tree_from_labels([LABELS.tolist()], [[float(x)] for x in range(8)], SENSITIVE)
+    assert next((part.column, part.names) for part in groups_of(tree).crosses) == ("sex", ("f", "m"))
+    assert "By themselves: sex: the farthest count was 2.0 rows off" in brief(tree)[0].text
+
+
+def test_reports_have_a_column_for_each_attribute_and_prints_too(capsys):
+    table = bf.fairness.report(LABELS, SENSITIVE, overall=True)
+    assert table["off_by[sex]"].tolist() == [2, 2, 2]
+    assert table["off_by[sex x day]"].tolist() == [0.5] * 3 == table["off_by"].tolist()
+    print_clusters("Clusters", LABELS, encode_groups(SENSITIVE), None)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "its group's share: 2.00 for sex, 0.50 for day, 0.50 for sex x day." in printed

@@ -1,0 +1,74 @@
+"""Ctrl-C while JAX is imported comes after the import, and the next fit works."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from bayesfair._interrupts import interrupts_held
+
+STOPPED = """
+import signal, sys
+from importlib.machinery import PathFinder
+
+
+class Stop:
+    left = {"jax._src.core", "jaxlib.mlir.dialects._mhlo_ops_gen"}
+
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name not in cls.left:
+            return None
+        cls.left.discard(name)
+        spec = PathFinder.find_spec(name, path)
+        load = spec.loader.exec_module
+        spec.loader.exec_module = lambda module: (load(module), signal.raise_signal(signal.SIGINT))
+        return spec
+
+
+sys.meta_path.insert(0, Stop)
+interrupted, jax = 0, None
+while jax is None:
+    try:
+        import numpy as np
+        import bayesfair as bf
+        bf.engines
+        import jax
+        jax.jit(lambda x: x + 1)(np.float32(0))
+    except KeyboardInterrupt:
+        interrupted += 1
+jax.jit(lambda x: x + 1)(np.float32(0))
+print("interrupted", interrupted)
+"""
+
+
+def test_an_import_of_jax_that_is_stopped_leaves_a_process_that_works():
+    """Without the hold the last line says that dialect namespace 'mhlo' is already registered."""
+    env = {**os.environ, "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run([sys.executable, "-c", STOPPED], capture_output=True, text=True, env=env, timeout=600)
+    assert done.stdout == "interrupted 1\n", done.stderr[-2000:]
+
+
+def test_ctrl_c_comes_after_the_block_and_handlers_are_put_back():
+    before, steps = signal.getsignal(signal.SIGINT), []
+    with pytest.raises(KeyboardInterrupt), interrupts_held():  # noqa: PT012, the block goes on after the signal
+        signal.raise_signal(signal.SIGINT)
+        steps.append("after the signal")
+    assert steps == ["after the signal"]
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_other_threads_hold_nothing_and_do_not_fail():
+    entered = []
+
+    def work():
+        with interrupts_held():
+            entered.append(True)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert entered == [True]
