@@ -67,7 +67,7 @@ class TinyUnits:
         return np.array(beyond)
 
     def in_balance(self, z):
-        return (self.excess(z) <= 1e-8).all()
+        return (self.excess(z) <= 0).all()
 
     def value(self, z):
         """L(z)."""
@@ -85,7 +85,7 @@ class TinyUnits:
 
     def penalty(self, z):
         beyond = np.maximum(self.excess(z), 0)
-        return (np.where(beyond <= 1 + 1e-9, STRENGTH, sets.WALL) * beyond).sum()
+        return (np.where(beyond <= sets.REACH, STRENGTH, sets.WALL) * beyond).sum()
 
     @cached_property
     def law(self):

@@ -9,6 +9,7 @@ from bayesfair.sampler.compiled import inner
 
 WITHIN = 1.0 - 1e-9  # rows: |n_gk - pi_g n_k| < 1, so that exactly one row off is outside
 ROUNDING = 1e-9
+REACH = 1.0 + 1e-6  # rows beyond a bound up to which the penalty is a slope
 WALL = 1e6  # penalty for every row, more than one row beyond a bound
 
 
@@ -89,7 +90,7 @@ def penalty(first, bounds, extra, strength, count, k, size):
 @inner
 def priced(rows, strength):
     """The penalty of so many rows beyond a bound: a slope, and a wall more than one row beyond."""
-    return strength * rows if rows <= 1.0 + ROUNDING else WALL * rows
+    return strength * rows if rows <= REACH else WALL * rows
 
 
 @inner
