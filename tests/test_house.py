@@ -12,7 +12,7 @@ import pytest
 import bayesfair
 
 ROOT = Path(bayesfair.__file__).parent
-ORDER = "datasets", "fairness", "distributed", "fairlets", "balanced", "gibbs", "engines", "models"
+ORDER = "datasets", "fairness", "distributed", "fairlets", "balanced", "gibbs", "sampler", "engines", "models"
 ORDER += "posterior", "estimators", "plots", "reports", "cli"
 SIBLINGS = {frozenset({"datasets", "fairness"})}
 HEAVY = "jax", "jinja2", "numpyro", "arviz", "xarray", "zarr", "ot", "pandas", "sklearn", "matplotlib", "scipy"

@@ -7,6 +7,7 @@ import pytest
 from exact_fairlets import LOSSES
 from exact_units import COLUMNS, FORMS, LAMBDA, TinyUnits
 from scripted_sampler import as_python, invariance_error, transition_matrix
+from tiers import tiers
 
 from bayesfair.sampler import pair_draws, units
 
@@ -17,6 +18,14 @@ CASES = list(dict.fromkeys(SETS + OF_LOSS))
 PAIRS = [("2:2", form, "kmeans", False) for form in FORMS if form != "alone"] + [("1:1:2", "exact", "kmeans", False)]
 CONJUGATE = ("kmeans", "kl", "itakura-saito", "binary")
 WITH_CENTERS = PAIRS + [("2:2", "exact", loss, True) for loss in CONJUGATE]
+
+WHOLE = [(case,) for case in CASES]
+FAST = [
+    ("two attributes", "exact", "kmeans", False),
+    ("4:2", "least", "kmeans", False),
+    ("3:3", "sizes", "kmeans", False),
+]
+FAST = [(case,) for case in FAST + [("4:2", "exact", loss, True) for loss in ("kmeans", "kl", "manhattan", "own pair")]]
 
 tiny = cache(TinyUnits)
 
@@ -73,19 +82,19 @@ def drawing(t, centers, steps):
 
 
 @pytest.mark.parametrize("row", [0, 5])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", tiers(WHOLE, FAST))
 def test_visits_leave_the_relaxed_law_as_it_is(case, row):
     t = of(case)
     assert invariance_error(t.law, matrix(t, visiting(t, row))) < EXACT
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", tiers(WHOLE, FAST))
 def test_swaps_leave_the_relaxed_law_as_it_is(case):
     t = of(case)
     assert invariance_error(t.law, matrix(t, swapping(t, 1))) < EXACT
 
 
-@pytest.mark.parametrize("case", WITH_CENTERS)
+@pytest.mark.parametrize("case", tiers([(case,) for case in WITH_CENTERS], [(PAIRS[0],), (WITH_CENTERS[-1],)]))
 def test_pair_draws_given_centers_leave_the_relaxed_law_as_it_is(case):
     t = of(case)
     centers = t.X[[0, 3]] * 0.9 + 0.05
