@@ -135,10 +135,10 @@ def exchanges(s, data, loss, plan, state, scratch, first, last):
             if len(reach) > 0:
                 reach_further(loss, cluster, total, mass, reach, row, f_old, f_new, mass[f] - v + w, f, h)
                 reach_further(loss, cluster, total, mass, reach, row, h_old, h_new, mass[h] + v - w, h, f)
-                for t in (f, h):
-                    reach_anew(loss, cluster, total, mass, reach, row, other, t)
-                for t in (k, q):
-                    pair_up(cluster, mass, reach, pairs, t)
+                reach_anew(loss, cluster, total, mass, reach, row, other, f)
+                reach_anew(loss, cluster, total, mass, reach, row, other, h)
+                pair_up(cluster, mass, reach, pairs, k)
+                pair_up(cluster, mass, reach, pairs, q)
 
 
 # Proposals
