@@ -24,6 +24,7 @@ CASES = {  # group sizes, composition, clusters
     "1:1, weighted": ((3, 3), "auto", 2),
     "floor/ceil, weighted": ((3, 4), 3, 2),
     "two-member hubs, weighted": ((6,), 3, 2),
+    "two hubs, weighted": ((5,), 2, 2),
 }
 LOSSES = *NAMES, "minkowski", "own divergence", "own pair"
 LAMBDA_F, LAMBDA_C = 0.7, 1.9

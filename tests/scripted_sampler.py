@@ -1,7 +1,9 @@
 """Kernels of the sampler as plain Python, all modules at once, with scripted chance (see scripted.py)."""
 
 import sys
+from collections import Counter
 from contextlib import contextmanager
+from functools import cache
 
 import numpy as np
 from numba.core.registry import CPUDispatcher
@@ -50,3 +52,20 @@ def invariance_error(pi, P):
     """How far pi P is from pi, after checking that P is a transition matrix."""
     np.testing.assert_allclose(P.sum(1), 1, atol=1e-9)
     return np.abs(pi @ P - pi).max()
+
+
+def imbalance(p, step, starts):
+    """Largest |log p_i P_ij - log p_j P_ji| between states i of `starts` and all states j that a reversible kernel reaches.
+
+    p: {state: probability}; step as for `transition_matrix`.
+    """
+
+    @cache
+    def row(state):
+        law = Counter()
+        for q, end in every_run(lambda script: step(script, state)):
+            law[end] += q
+        return law
+
+    with as_python(), np.errstate(divide="ignore"):
+        return max(abs(np.log(p[i] * row(i)[j]) - np.log(p[j] * row(j)[i])) for i in starts for j in row(i))

@@ -1,8 +1,8 @@
-"""A chain of fairlets and clusters: sweeps, step by step, so that any cut into calls gives the same draws."""
+"""A chain of fairlets and clusters: sweeps in parts, so that any cut into calls gives the same draws."""
 
 from bayesfair.sampler.chance import gamma
 from bayesfair.sampler.compiled import inner, kernel
-from bayesfair.sampler.fairlet_moves import attempt, extra_member, loop_step, near_rows, random_rows, reallocate
+from bayesfair.sampler.fairlet_moves import exchanges, reallocations
 from bayesfair.sampler.fairlets import (
     FAILED,
     LAMBDA,
@@ -36,38 +36,21 @@ def draw_lambda(s, plan, state):
 
 
 @inner
-def proposal(s, data, plan, state, at):
-    """The proposal of move number `at` of B in a sweep."""
-    if at < plan.near:
-        return near_rows(s, data, state)
-    if at < plan.near + plan.random:
-        return random_rows(s, data, state)
-    if at < plan.near + plan.random + plan.extra:
-        return extra_member(s, data, state)
-    return loop_step(s, data, state)
-
-
-@inner
-def one_step(s, data, loss, plan, state, scratch):
-    """The next step of a sweep: a move of B, or a visit of a fairlet and, after the last, lambda. True at the sweep's end."""
+def part_of_sweep(s, data, loss, plan, state, scratch, most):
+    """Go on with a sweep by at most `most` steps, moves of B or visits of fairlets, and lambda; returns the number of steps."""
     n_fairlets, n_moves = len(state.cluster), plan.near + plan.random + plan.extra + plan.steps
     at = state.step[PLACE]
     if at < n_moves:
-        a, b, h = proposal(s, data, plan, state, at)
-        if a != NOBODY:
-            attempt(s, data, loss, plan, state, scratch, a, b, h, at >= n_moves - plan.steps)
+        last = min(n_moves, at + most)
+        exchanges(s, data, loss, plan, state, scratch, at, last)
     else:
         f = (at - n_moves) % n_fairlets
-        reallocate(s, loss, state, scratch, f)
-        if f == n_fairlets - 1 and plan.shape > 0.0:
+        last = at + min(n_fairlets - f, most)
+        reallocations(s, loss, state, scratch, f, f + last - at)
+        if f + last - at == n_fairlets and plan.shape > 0.0:
             draw_lambda(s, plan, state)
-    state.step[PLACE] = (at + 1) % (n_moves + plan.visits * n_fairlets)
-    if state.step[PLACE] > 0:
-        return False
-    state.step[SWEEP] += 1
-    if state.step[SWEEP] % ANEW == 0:
-        sum_up(data, loss, state, scratch)
-    return True
+    state.step[PLACE] = last % (n_moves + plan.visits * n_fairlets)
+    return last - at
 
 
 @kernel
@@ -78,9 +61,13 @@ def go_on(data, loss, plan, state, thinning, visits, labels, fairlets, numbers, 
     if not has_centers(loss):
         each += len(state.cluster) // PAIRS_PER_VISIT
     while draw < len(numbers) and done < visits and state.step[FAILED] == 0:
-        done += each
-        if one_step(state.words, data, loss, plan, state, scratch):
+        most = max((visits - done) // each, 1)
+        done += each * part_of_sweep(state.words, data, loss, plan, state, scratch, most)
+        if state.step[PLACE] == 0 and state.step[FAILED] == 0:
+            state.step[SWEEP] += 1
             state.step[SINCE] += 1
+            if state.step[SWEEP] % ANEW == 0:
+                sum_up(data, loss, state, scratch)
             if state.step[SINCE] == thinning:
                 write(data, state, labels, fairlets, numbers, draw)
                 draw += 1

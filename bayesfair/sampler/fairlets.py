@@ -1,4 +1,4 @@
-"""Fairlets B and their clusters C: the state of a chain, its sums, and what a change of B or C costs.
+"""Fairlets B and their clusters C: the state of a chain, and its sums.
 
 Everything is on the scale of the rows: a fairlet weighs the sum of its rows' weights, and `LOSS_C` is (mean size) L_c, so that
 its inverse temperature is lambda_c / (mean size), the lambda of the dispersion. For Bregman losses the rows of a cluster pay
@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesfair.sampler.compiled import inner, kernel
-from bayesfair.sampler.losses import KMEANS, between, divergence, has_centers, joining, leaving, pair, to_center
+from bayesfair.sampler.fairlet_costs import anchored_loss, copy_center, hub_loss
+from bayesfair.sampler.losses import divergence, has_centers, pair
 
 NOBODY = -1  # in place of a row: nobody comes back; in place of an anchor: fairlets have hubs
 
@@ -70,7 +71,7 @@ class State(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Space that moves use: rows and centres (d,), costs and probabilities (K,), and the changes of both losses."""
+    """Space that moves use: rows and centres (d,), means (d, K) of clusters, costs and probabilities (K,)."""
 
     x: np.ndarray
     y: np.ndarray
@@ -82,9 +83,9 @@ class Scratch(NamedTuple):
     f_new: np.ndarray
     h_old: np.ndarray
     h_new: np.ndarray
+    mean: np.ndarray
     cost: np.ndarray
     p: np.ndarray
-    change: np.ndarray
 
 
 @kernel
@@ -93,7 +94,7 @@ def make_scratch(dim, n_clusters):
     d, k = dim, n_clusters
     return Scratch(
         np.empty(d), np.empty(d), np.empty(d), np.empty(d), np.empty(d), np.empty(d), np.empty(d), np.empty(d), np.empty(d),
-        np.empty(d), np.empty(k), np.empty(k), np.empty(2),
+        np.empty(d), np.empty((d, k)), np.empty(k), np.empty(k),
     )  # fmt: skip
 
 
@@ -136,20 +137,6 @@ def seat(data, state):
         state.count[f, g] += 1
         if g == data.anchor:
             state.anchor[f] = i
-
-
-@inner
-def copy_row(rows, i, x):
-    """Row i in float64."""
-    for e in range(len(x)):
-        x[e] = rows[i, e]
-
-
-@inner
-def copy_center(total, mass, f, x):
-    """The centre of fairlet f."""
-    for e in range(len(x)):
-        x[e] = total[f, e] / mass[f]
 
 
 @kernel
@@ -197,275 +184,40 @@ def sum_up_centers(loss, state, scratch):
 def sum_up_pairs(loss, state, scratch):
     """reach, pairs and (mean size) L_c of a loss of pairs."""
     for f in range(len(state.cluster)):
-        reach_anew(loss, state, scratch, f)
+        reach_anew(loss, state.cluster, state.total, state.mass, state.reach, scratch.x, scratch.y, f)
     state.value[LOSS_C] = 0.0
     for k in range(len(state.pairs)):
-        pair_up(state, k)
+        pair_up(state.cluster, state.mass, state.reach, state.pairs, k)
         state.value[LOSS_C] += state.pairs[k] / (2.0 * state.weight[k])
 
 
 @inner
-def reach_anew(loss, state, scratch, f):
+def reach_anew(loss, cluster, total, mass, reach, x, y, f):
     """What the centre of fairlet f pays to every cluster."""
-    state.reach[f] = 0.0
-    copy_center(state.total, state.mass, f, scratch.x)
-    for j in range(len(state.cluster)):
+    reach[f] = 0.0
+    copy_center(total, mass, f, x)
+    for j in range(len(cluster)):
         if j != f:
-            copy_center(state.total, state.mass, j, scratch.y)
-            state.reach[f, state.cluster[j]] += state.mass[j] * pair(loss, scratch.x, scratch.y)
+            copy_center(total, mass, j, y)
+            reach[f, cluster[j]] += mass[j] * pair(loss, x, y)
 
 
 @inner
-def pair_up(state, k):
+def pair_up(cluster, mass, reach, pairs, k):
     """The sum over the pairs of cluster k, each taken twice."""
-    state.pairs[k] = 0.0
-    for f in range(len(state.cluster)):
-        if state.cluster[f] == k:
-            state.pairs[k] += state.mass[f] * state.reach[f, k]
-
-
-# What fairlets pay
-
-
-@inner
-def price(data, loss, scratch, i, j):
-    """What row i pays for the anchor j, with w v / (w + v) twice for their weights."""
-    copy_row(data.x, i, scratch.x)
-    copy_row(data.x, j, scratch.y)
-    w, v = data.weight[i], data.weight[j]
-    return 2.0 * w * v / (w + v) * between(loss, scratch.x, scratch.y, scratch.z)
-
-
-@inner
-def hub_loss(data, loss, state, scratch, f, center, out, incoming):
-    """What the members of f pay for this centre, with `incoming` in the place of `out`; either may be NOBODY."""
-    paid = 0.0
-    for t in range(state.size[f]):
-        i = int(state.members[f, t])
-        if i != out:
-            copy_row(data.x, i, scratch.x)
-            paid += data.weight[i] * to_center(loss, scratch.x, center)
-    if incoming != NOBODY:
-        copy_row(data.x, incoming, scratch.x)
-        paid += data.weight[incoming] * to_center(loss, scratch.x, center)
-    return paid
-
-
-@inner
-def anchored_loss(data, loss, state, scratch, f, anchor):
-    """What the members of f pay, its own anchor apart, if this is the anchor."""
-    paid = 0.0
-    for t in range(state.size[f]):
-        i = int(state.members[f, t])
-        if i != state.anchor[f]:
-            paid += price(data, loss, scratch, i, anchor)
-    return paid
+    pairs[k] = 0.0
+    for f in range(len(cluster)):
+        if cluster[f] == k:
+            pairs[k] += mass[f] * reach[f, k]
 
 
 @inner
 def fairlet_loss(data, loss, state, scratch, f):
     """What the members of fairlet f pay."""
     if data.anchor != NOBODY:
-        return anchored_loss(data, loss, state, scratch, f, int(state.anchor[f]))
+        own = state.anchor[f]
+        return anchored_loss(
+            data.x, data.weight, loss, scratch.x, scratch.y, scratch.z, state.members, state.size, f, own, own
+        )
     copy_center(state.total, state.mass, f, scratch.f_old)
-    return hub_loss(data, loss, state, scratch, f, scratch.f_old, NOBODY, NOBODY)
-
-
-# Exchanges: row a of fairlet f and row b of fairlet h change places, or a goes to h alone
-
-
-@inner
-def changes(data, loss, state, scratch, a, b, h):
-    """change = (L_f, (mean size) L_c) if row a goes to fairlet h and b, unless NOBODY, back."""
-    f, spread = int(state.fairlet[a]), 0.0
-    if has_centers(loss):
-        spread = spread_change(data, loss, state, scratch, a, b, h)
-        scratch.change[0] = spread
-        scratch.change[1] = cluster_change(data, loss, state, scratch, a, b, h) - spread
-    else:
-        new_centers(data, state, scratch, a, b, h)
-        scratch.change[1] = pairs_change(loss, state, scratch, f, h, new_mass(data, a, b))
-    if data.anchor != NOBODY:
-        scratch.change[0] = anchored_change(data, loss, state, scratch, a, b, h)
-    elif not has_centers(loss):
-        now = hub_loss(data, loss, state, scratch, f, scratch.f_old, NOBODY, NOBODY)
-        now += hub_loss(data, loss, state, scratch, h, scratch.h_old, NOBODY, NOBODY)
-        then = hub_loss(data, loss, state, scratch, f, scratch.f_new, a, b)
-        scratch.change[0] = then + hub_loss(data, loss, state, scratch, h, scratch.h_new, b, a) - now
-
-
-@inner
-def new_mass(data, a, b):
-    """What fairlet f gains in weight, and h loses."""
-    return (0.0 if b == NOBODY else data.weight[b]) - data.weight[a]
-
-
-@inner
-def anchored_change(data, loss, state, scratch, a, b, h):
-    """Change of the anchored L_f: of both fairlets if anchors change places, else of the two rows."""
-    f = int(state.fairlet[a])
-    if data.group[a] == data.anchor:
-        then = anchored_loss(data, loss, state, scratch, f, b) + anchored_loss(data, loss, state, scratch, h, a)
-        now = anchored_loss(data, loss, state, scratch, f, a) + anchored_loss(data, loss, state, scratch, h, b)
-        return then - now
-    p, q = int(state.anchor[f]), int(state.anchor[h])
-    change = price(data, loss, scratch, a, q) - price(data, loss, scratch, a, p)
-    if b != NOBODY:
-        change += price(data, loss, scratch, b, p) - price(data, loss, scratch, b, q)
-    return change
-
-
-@inner
-def replaced(data, loss, scratch, total, mass, alone, out, incoming):
-    """Change of what a set of rows pays to its mean if one leaves and one comes. `alone`: the set is that one row."""
-    w = 0.0 if out == NOBODY else data.weight[out]
-    v = 0.0 if incoming == NOBODY else data.weight[incoming]
-    change = 0.0
-    if loss.kind == KMEANS and w == v:
-        for e in range(len(total)):
-            x, y = float(data.x[out, e]), float(data.x[incoming, e])
-            change += (y - x) * (x + y - 2.0 * total[e] / mass - (y - x) * w / mass)
-        return w * change
-    rest = scratch.rest
-    for e in range(len(total)):
-        rest[e] = total[e]
-    if out != NOBODY:
-        copy_row(data.x, out, scratch.x)
-        if not alone:
-            change -= leaving(loss, scratch.x, w, total, mass, scratch.old, scratch.new)
-        for e in range(len(total)):
-            rest[e] -= w * scratch.x[e]
-    if incoming != NOBODY:
-        copy_row(data.x, incoming, scratch.x)
-        change += joining(loss, scratch.x, v, rest, 0.0 if alone else mass - w, scratch.old, scratch.new)
-    return change
-
-
-@inner
-def spread_change(data, loss, state, scratch, a, b, h):
-    """Change of what the rows of two fairlets pay to their own means."""
-    f = int(state.fairlet[a])
-    change = replaced(data, loss, scratch, state.total[f], state.mass[f], state.size[f] == 1, a, b)
-    return change + replaced(
-        data, loss, scratch, state.total[h], state.mass[h], b != NOBODY and state.size[h] == 1, b, a
-    )
-
-
-@inner
-def cluster_change(data, loss, state, scratch, a, b, h):
-    """Change of what the rows of two clusters pay to these clusters' means."""
-    f = int(state.fairlet[a])
-    k, q = int(state.cluster[f]), int(state.cluster[h])
-    if k == q:
-        return 0.0
-    alone = state.number[k] == 1 and state.size[f] == 1
-    change = replaced(data, loss, scratch, state.sums[k], state.weight[k], alone, a, b)
-    alone = b != NOBODY and state.number[q] == 1 and state.size[h] == 1
-    return change + replaced(data, loss, scratch, state.sums[q], state.weight[q], alone, b, a)
-
-
-@inner
-def new_centers(data, state, scratch, a, b, h):
-    """The centres of both fairlets before and after an exchange."""
-    f, gain = int(state.fairlet[a]), new_mass(data, a, b)
-    copy_center(state.total, state.mass, f, scratch.f_old)
-    copy_center(state.total, state.mass, h, scratch.h_old)
-    for e in range(len(scratch.x)):
-        shift = -data.weight[a] * data.x[a, e]
-        if b != NOBODY:
-            shift += data.weight[b] * data.x[b, e]
-        scratch.f_new[e] = (state.total[f, e] + shift) / (state.mass[f] + gain)
-        scratch.h_new[e] = (state.total[h, e] - shift) / (state.mass[h] - gain)
-
-
-@inner
-def pairs_change(loss, state, scratch, f, h, gain):
-    """Change of (mean size) L_c of a loss of pairs if fairlets f and h take their new centres and weights."""
-    k, q = int(state.cluster[f]), int(state.cluster[h])
-    far_f, far_h = 0.0, 0.0
-    for j in range(len(state.cluster)):
-        c = state.cluster[j]
-        if j != f and j != h and c in (k, q):
-            copy_center(state.total, state.mass, j, scratch.z)
-            if c == k:
-                far_f += state.mass[j] * pair(loss, scratch.z, scratch.f_new)
-            if c == q:
-                far_h += state.mass[j] * pair(loss, scratch.z, scratch.h_new)
-    mass_f, mass_h = state.mass[f] + gain, state.mass[h] - gain
-    own = mass_f * far_f - state.mass[f] * state.reach[f, k]
-    other = mass_h * far_h - state.mass[h] * state.reach[h, q]
-    if k == q:
-        both = mass_f * mass_h * pair(loss, scratch.f_new, scratch.h_new)
-        both += state.mass[f] * state.mass[h] * pair(loss, scratch.f_old, scratch.h_old)
-        return (own + other + both) / state.weight[k]
-    change = (state.pairs[k] + 2.0 * own) / (2.0 * (state.weight[k] + gain)) - state.pairs[k] / (2.0 * state.weight[k])
-    then = (state.pairs[q] + 2.0 * other) / (2.0 * (state.weight[q] - gain))
-    return change + then - state.pairs[q] / (2.0 * state.weight[q])
-
-
-@inner
-def exchange(data, loss, state, scratch, a, b, h):
-    """Row a goes to fairlet h and b, unless NOBODY, back. `scratch` holds the changes of both losses."""
-    f = int(state.fairlet[a])
-    state.value[LOSS_F] += scratch.change[0]
-    state.value[LOSS_C] += scratch.change[1]
-    reseat(data, state, a, b, h)
-    k, q, gain = int(state.cluster[f]), int(state.cluster[h]), new_mass(data, a, b)
-    state.mass[f] += gain
-    state.mass[h] -= gain
-    if k != q:
-        state.weight[k] += gain
-        state.weight[q] -= gain
-    for e in range(data.x.shape[1]):
-        shift = -data.weight[a] * data.x[a, e]
-        if b != NOBODY:
-            shift += data.weight[b] * data.x[b, e]
-        state.total[f, e] += shift
-        state.total[h, e] -= shift
-        if k != q:
-            state.sums[k, e] += shift
-            state.sums[q, e] -= shift
-    if not has_centers(loss):
-        reach_further(loss, state, scratch, f, h, gain)
-
-
-@inner
-def reseat(data, state, a, b, h):
-    """Fairlets, slots, members, counts and anchors after an exchange."""
-    f, g = int(state.fairlet[a]), data.group[a]
-    state.fairlet[a] = h
-    if b != NOBODY:
-        state.fairlet[b] = f
-        state.members[f, state.slot[a]] = b
-        state.members[h, state.slot[b]] = a
-        state.slot[a], state.slot[b] = state.slot[b], state.slot[a]
-        if g == data.anchor:
-            state.anchor[f] = b
-            state.anchor[h] = a
-        return
-    state.size[f] -= 1
-    state.count[f, g] -= 1
-    last = int(state.members[f, state.size[f]])
-    state.members[f, state.slot[a]] = last
-    state.slot[last] = state.slot[a]
-    state.members[h, state.size[h]] = a
-    state.slot[a] = state.size[h]
-    state.size[h] += 1
-    state.count[h, g] += 1
-
-
-@inner
-def reach_further(loss, state, scratch, f, h, gain):
-    """reach and pairs after the centres and weights of fairlets f and h have changed."""
-    k, q = int(state.cluster[f]), int(state.cluster[h])
-    for j in range(len(state.cluster)):
-        if j != f and j != h:
-            copy_center(state.total, state.mass, j, scratch.z)
-            then, now = pair(loss, scratch.z, scratch.f_new), pair(loss, scratch.z, scratch.f_old)
-            state.reach[j, k] += state.mass[f] * then - (state.mass[f] - gain) * now
-            then, now = pair(loss, scratch.z, scratch.h_new), pair(loss, scratch.z, scratch.h_old)
-            state.reach[j, q] += state.mass[h] * then - (state.mass[h] + gain) * now
-    reach_anew(loss, state, scratch, f)
-    reach_anew(loss, state, scratch, h)
-    pair_up(state, k)
-    pair_up(state, q)
+    return hub_loss(data.x, data.weight, loss, scratch.x, state.members, state.size, f, scratch.f_old)
