@@ -65,8 +65,10 @@ def test_every_draw_is_balanced_to_within_one_person_and_summary_and_page_say_so
     assert (table["off_by"] < 1).all()
     assert table.attrs["off_by"] == table["off_by"].max()
     told = bf.posterior.summary(exact.posterior_).attrs["guarantee"]
-    assert told.startswith("By construction every group has its share of every cluster in every draw to within one row")
+    begin = "By construction every group of sex x region has its share of every cluster in every draw to within one row"
+    assert told.startswith(begin)
     assert "of a row (" in told
+    assert "An attribute by itself is not guaranteed that. sex: the farthest count was " in told
     monkeypatch.setattr(pictures, "_render", lambda *_: (b"", ""))
     page = bf.report(exact.posterior_, tmp_path / "report.html").read_text()
     assert "to within one row" in page
