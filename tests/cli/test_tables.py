@@ -77,7 +77,8 @@ def test_categories_stand_as_they_are_written(tmp_path):
         assert groups_of(choose_columns(table, Wanted(["s"], ["x"]))) == {"F": 1, "NA": 1, "None": 1, "nan": 1}
     with pytest.raises(ValueError, match=r"got 2 missing in 's'\. .* a group of their own: --missing-group unknown"):
         choose_columns(table, Wanted(["s"], ["x"], na=["NA", "nan"]))
-    merged = choose_columns(table, Wanted(["s"], ["x"], na=["NA", "nan"], missing_group="unknown"))
+    with pytest.warns(UserWarning, match=r"'None' \(1 rows\) counts as a value"):
+        merged = choose_columns(table, Wanted(["s"], ["x"], na=["NA", "nan"], missing_group="unknown"))
     assert groups_of(merged) == {"F": 1, "None": 1, "unknown": 2}
 
 
