@@ -195,6 +195,27 @@ def test_the_uncertain_rows_are_in_order_and_have_a_runner_up(contents, make_tre
     assert head[-2:] == ["cluster (feature)", "cluster (feature) (feature)"]
 
 
+@pytest.mark.parametrize(
+    ("apart", "says"),
+    [
+        (1, "P(misclassified) of a row is the share of draws in which it is not in its cluster."),
+        (0, "Every row is in its cluster in all draws."),
+    ],
+)
+def test_the_page_defines_the_doubt_that_its_tables_show(apart, says, tmp_path, unpainted):
+    """The page spoke of the medoid of a cluster, while its numbers were 1 minus the memberships."""
+    labels = np.tile(np.arange(8) % 2, (1, 4, 1))
+    labels[0, 0, 0] ^= apart
+    tree = bf.posterior.tree_from_labels(labels, np.eye(8), np.resize(["f", "f", "m", "m"], 8))
+    page = bf.report(tree, tmp_path / "page.html").read_text(encoding="utf-8")
+    assert says in page
+    assert "medoid" not in page
+    doubts = [row[3] for row in uncertain_table(read_contents(tree))[1]]
+    assert (
+        doubts == ["0.25"] * apart == [f"{1 - p:.2f}" for p in bf.posterior.memberships(tree)["probability"] if p < 1]
+    )
+
+
 def test_doubt_by_group_is_counted_in_every_draw(contents):
     head, rows = doubt_by_group(contents)
     assert head == ["group", "rows", "in doubt", "share in doubt", "share elsewhere in a draw"]
