@@ -162,7 +162,7 @@ def refuse_groups_as_y(y, sensitive_features):
     """Raise a TypeError for groups in the place of `y`, which nothing reads. Numbers pass: pipelines hand labels on."""
     if y is None or sensitive_features is not None:
         return
-    if isinstance(y, Groups) or np.asarray(y).dtype.kind not in "iuf":
+    if isinstance(y, Groups) or np.asarray(y).dtype.kind not in "iufc":
         rule, remedy = "be left out", "It is not read. Pass groups as fit(X, sensitive_features=...)."
         raise TypeError(message("y", rule, "what looks like groups", remedy))
 
