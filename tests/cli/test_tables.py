@@ -357,3 +357,13 @@ def test_decimals_and_long_codes_of_typed_files_keep_their_values(tmp_path, monk
     assert groups_of(found) == {str(long): 2, str(long + 1): 1}
     assert found.features["wage"].tolist()[:2] == [9.75, 12.5]
     assert groups_of(choose_columns(table, Wanted(["wage"], ["age"], missing="drop"))) == {"9.75": 1, "12.5": 1}
+
+
+def test_levels_of_typed_files_keep_their_own_order(tmp_path, monkeypatch):
+    """Bands were in the order of the alphabet: 100 and more before 9 to 30."""
+    bands = ["under 9", "9 to 30", "100 and more"]
+    band = pl.Series(["100 and more", "9 to 30", "under 9", "9 to 30"], dtype=pl.Enum(bands))
+    pl.DataFrame({"x": [4, 9, 2, 1], "band": band}).write_parquet(tmp_path / "t.parquet")
+    monkeypatch.setattr(tables, "find_spec", lambda name: name == "polars" or None)
+    found = choose_columns(read_table(tmp_path / "t.parquet"), Wanted(["band"]))
+    assert list(groups_of(found)) == bands
