@@ -117,7 +117,7 @@ def test_attributes_are_balanced_each_on_its_own_and_new_rows_too_by_a_loss_of_o
     for name in sensitive:
         counts = pd.crosstab(labels, sensitive[name].to_numpy()).to_numpy()
         assert (np.abs(counts - counts.sum(1)[:, None] * counts.sum(0) / 30) < 1).all()
-    with pytest.raises(ValueError, match="have the 2 columns of the fit"):
+    with pytest.raises(ValueError, match="have the columns of the fit, 'sex', 'region', got 'sex'"):
         own.reassign(X, sensitive_features=sensitive["sex"])
 
 
