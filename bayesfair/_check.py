@@ -216,13 +216,18 @@ def index_of(X):
     return np.asarray(index) if hasattr(index, "equals") else None
 
 
+def storable_index(X):
+    """`index_of`; raises a ValueError for row names that no file can hold."""
+    index = index_of(X)
+    if index is not None:
+        check_storable("X", "row names", index)
+    return index
+
+
 def row_names(X):
-    """The index of a pandas object (N,); None if it only counts rows from 0, or if there is none."""
-    values = index_of(X)
-    if values is None:
-        return None
-    check_storable("X", "row names", values)
-    return None if counts_rows(values) else values
+    """`storable_index`, or None if it only counts rows from 0."""
+    index = storable_index(X)
+    return None if index is None or counts_rows(index) else index
 
 
 def counts_rows(names):

@@ -4,17 +4,20 @@ from contextlib import ExitStack, contextmanager
 from functools import partial, wraps
 
 import jax
+import numpy as np
 
 _GUARDS = [f"jax_transfer_guard_{between}" for between in ("host_to_device", "device_to_device", "device_to_host")]
 
 
 @contextmanager
 def usual_settings():
-    """JAX's own promotion of types and ranks, and transfers, where its user has forbidden them: our programs rely on them.
+    """What our code relies on where its user forbids it: JAX's promotion of types and ranks, transfers, NumPy's underflow to 0.
 
     What is not forbidden is left as it is, since programs are compiled again under other settings.
     """
     with ExitStack() as stack:
+        if np.geterr()["under"] != "ignore":
+            stack.enter_context(np.errstate(under="ignore"))
         if jax.config.jax_numpy_dtype_promotion != "standard":
             stack.enter_context(jax.numpy_dtype_promotion("standard"))
         if jax.config.jax_numpy_rank_promotion != "allow":

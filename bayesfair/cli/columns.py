@@ -13,7 +13,7 @@ import numpy as np
 import bayesfair as bf
 from bayesfair._check import listed, message, tell
 from bayesfair._columns import with_note
-from bayesfair.cli.tables import ROW_NAMES, UNNAMED, separator_hint, typed
+from bayesfair.cli.tables import ORDERS, ROW_NAMES, UNNAMED, separator_hint, typed
 
 # How programs write a missing number: pandas' list. In sensitive columns these are categories.
 MISSING_NUMBERS = {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"} | {
@@ -141,11 +141,22 @@ def choose_columns(table, wanted: Wanted) -> ChosenColumns:
     _check_present({option: part[kept] for option, part in absent.items()}, keep_numbers=wanted.missing == "keep")
     _tell_markers({"--sensitive": groups[~no_group], "--clusters": parts[~no_part]})
     rows = row_names(table, names)[kept]
+    groups = _in_own_order(groups, table.attrs.get(ORDERS, {}))
     tables = X.join(kinds.astype(object)), groups, weight, parts
     features, groups, weight, parts = (part[kept].set_axis(rows) for part in tables)
     weight, parts = (None if one.empty else one.iloc[:, 0] for one in (weight, parts))
     n_dropped = int((~kept).sum())
     return ChosenColumns(features, groups, left_out, dropped, weight, parts, names, n_dropped)
+
+
+def _in_own_order(groups, orders):
+    """Groups whose column has an order in the file {name: levels}; text that has become numbers is in theirs."""
+    import pandas as pd
+
+    for name, levels in orders.items():
+        if name in groups and groups[name].isin(levels).all():
+            groups = groups.assign(**{name: pd.Categorical(groups[name], levels, ordered=True)})
+    return groups
 
 
 def row_names(table, index):

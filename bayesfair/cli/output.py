@@ -50,7 +50,7 @@ MEANS = {  # figures of `bayesfair.compare_clusters` in words
     "doubt": "mean probability to be elsewhere",
     "modes": "modes that were found",
     "best_mode": "share of the best mode",
-    "r_hat": "largest R-hat (below 1.05 is good)",
+    "r_hat": "largest R-hat (below 1.01 is good)",
     "bic": "BIC (less is better)",
     "loo": "expected log density (more is better)",
     "loo_se": "its standard error",

@@ -14,6 +14,7 @@ COMPRESSED = (".gz", ".bz2", ".zip", ".xz", ".zst")  # endings that pandas unpac
 BEGINNING = 4096  # bytes of a file that are searched for its first line
 UNNAMED = "Unnamed: "  # with the position: pandas' name for a column without one
 ROW_NAMES = "row names"  # in the `attrs` of a table: the columns that a file of pandas says are its row names
+ORDERS = "orders"  # likewise: {column: its levels, in an order of their own}
 NO_SEPARATOR = "Give the separator of its columns, such as --separator ';'."
 HOW_CSV_IS_READ = (
     "Name its columns in the first line, quote fields that hold the separator, and check --separator and --encoding, such as "
@@ -32,8 +33,9 @@ def read_table(path, separator=",", encoding="utf-8"):
         levels = [] if _only_counts(table.index) else list(table.index.names)
         names = _names(path, [*("" if name is None else name for name in levels), *table.columns])
         table = table.reset_index(drop=not levels, allow_duplicates=True).set_axis(names, axis=1)
+        orders = {name: list(map(str, table[name].cat.categories)) for name in table if _is_ordered(table[name])}
         table = table.apply(_numbers_or_text)
-        table.attrs[ROW_NAMES] = names[: len(levels)]
+        table.attrs.update({ROW_NAMES: names[: len(levels)], ORDERS: orders})
         return _with_rows(path, table)
     of_excel = re.fullmatch("sep=(.)", _first_line(path, encoding))
     separator, skipped = (of_excel[1], 1) if of_excel else (separator, 0)
@@ -127,6 +129,11 @@ def separator_hint(names):
 def _only_counts(index):
     """Does an index without a name count the rows from 0, as that of every table without row names?"""
     return index.names == [None] and index.dtype.kind in "iu" and np.array_equal(index, np.arange(len(index)))
+
+
+def _is_ordered(column):
+    """Are these categories with an order of their own?"""
+    return bool(getattr(column.dtype, "ordered", False))
 
 
 def _numbers_or_text(column):

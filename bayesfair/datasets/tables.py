@@ -125,6 +125,8 @@ def _values(column):
         return column.to_list()
     if column.dtype.is_numeric() or column.dtype.is_temporal() or str(column.dtype) == "Boolean":
         return column.to_numpy()
-    if str(column.dtype).startswith(("Categorical", "Enum")):
+    if str(column.dtype).startswith("Enum"):
+        return pd.Categorical(column.cast(str).to_numpy(), column.dtype.categories.to_list(), ordered=True)
+    if str(column.dtype).startswith("Categorical"):
         return pd.Categorical(column.cast(str).to_numpy())
     return column.to_list()

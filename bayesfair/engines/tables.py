@@ -1,7 +1,7 @@
 """Tables of continuous and categorical columns, encoded for mixtures: chosen by name, position, mask or dtype."""
 
 from decimal import Decimal
-from numbers import Real
+from numbers import Number, Real
 from typing import NamedTuple
 
 import numpy as np
@@ -162,7 +162,9 @@ def refuse_groups_as_y(y, sensitive_features):
     """Raise a TypeError for groups in the place of `y`, which nothing reads. Numbers pass: pipelines hand labels on."""
     if y is None or sensitive_features is not None:
         return
-    if isinstance(y, Groups) or np.asarray(y).dtype.kind not in "iuf":
+    kind = np.asarray(y).dtype.kind
+    are_numbers = kind in "iufc" or (kind == "O" and all(isinstance(entry, Number) for entry in np.ravel(y)))
+    if isinstance(y, Groups) or not are_numbers:
         rule, remedy = "be left out", "It is not read. Pass groups as fit(X, sensitive_features=...)."
         raise TypeError(message("y", rule, "what looks like groups", remedy))
 

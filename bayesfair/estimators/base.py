@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._arrays import digest
-from bayesfair._check import attempt, column_names, index_of, message, random_state_of
+from bayesfair._check import attempt, column_names, message, random_state_of, storable_index
 from bayesfair._columns import noted_scaling
 from bayesfair._memory import peak_memory
 from bayesfair._names import DataTree
@@ -122,7 +122,8 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         names, more = column_names(X), more | {"sensitive": names_of_attributes(sensitive_features)}
         more |= {"named_by_text": names is not None and all(isinstance(name, str) for name in names)}
         names = None if names is None else [str(name) for name in names]
-        self._names, self._row_names = {"feature_names": names, **more, "scaling": noted_scaling(X)}, index_of(X)
+        self._names = {"feature_names": names, **more, "scaling": noted_scaling(X)}
+        self._row_names = storable_index(X)
 
     def _draw_seed(self):
         self._seed = int(random_state_of(self.random_state).randint(2**31 - 1))

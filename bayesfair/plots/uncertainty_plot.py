@@ -78,7 +78,7 @@ def uncertainty(
 
     References
     ----------
-    The Gibbs paper, section 3.2, for the misclassification probability.
+    The Gibbs paper, section 3.2. It draws 1 - etabar, which is `misclassification_probability(tree, method="medoid")`.
 
     Examples
     --------

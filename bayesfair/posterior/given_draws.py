@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesfair._check import check_in_memory, check_same_rows, column_names, index_of, message
+from bayesfair._check import check_in_memory, check_same_rows, column_names, message, storable_index
 from bayesfair._draws import Draws, Statistic
 from bayesfair._names import DataTree
 from bayesfair.fairness.groups import Groups
@@ -52,7 +52,7 @@ def tree_from_labels(
     code, n_clusters = _numbered(labels)
     scalars = {} if lp is None else {"lp": _as_chains(lp, code.shape[:2])}
     draws = Draws(code, scalars, {name: Statistic("quantity") for name in scalars})
-    about = {"settings": {}, "feature_names": column_names(X), "obs_names": index_of(X), "n_clusters": n_clusters}
+    about = {"settings": {}, "feature_names": column_names(X), "obs_names": storable_index(X), "n_clusters": n_clusters}
     return build_tree(draws, X, groups, **about)
 
 

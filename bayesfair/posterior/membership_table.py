@@ -1,5 +1,8 @@
 """The cluster, its probability and the next likeliest cluster of every row, under the table's own names."""
 
+from ast import literal_eval
+from contextlib import suppress
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -8,8 +11,22 @@ from bayesfair.posterior.co_clustering_probability import misclassification_prob
 from bayesfair.posterior.contingency import count_labels
 from bayesfair.posterior.partitions import point_of, reference_partition
 from bayesfair.posterior.relabelling import about, numbered_alike
-from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of
+from bayesfair.posterior.schema import KIND, ROW, count_clusters, flat_labels, groups_of, variable
 from bayesfair.posterior.view import View
+
+
+def _index(tree):
+    """The index of the fit's table: the names of the rows, with dates and several levels as they were before they were text."""
+    import pandas as pd
+
+    names, row = tree["posterior"]["obs"].values, variable(tree, "constant_data", ROW)
+    kind = "" if row is None else row.attrs.get(KIND, "")
+    with suppress(ValueError, SyntaxError, TypeError):  # rows may have been renamed since
+        if kind == "dates":
+            return pd.DatetimeIndex(names, name="obs")
+        if kind == "levels":
+            return pd.MultiIndex.from_tuples([literal_eval(name) for name in names])
+    return pd.Index(names, name="obs")
 
 
 def memberships(tree: "DataTree", *, reference: ArrayLike | None = None) -> "DataFrame":
@@ -54,7 +71,7 @@ def memberships(tree: "DataTree", *, reference: ArrayLike | None = None) -> "Dat
         **({"placed_for_balance": pd.array(others > own, "boolean")} if point_of(tree) == "likeliest" else {}),
         "misclassification_probability": misclassification_probability(tree),
     }
-    table = pd.DataFrame(columns, index=pd.Index(tree["posterior"]["obs"].values, name="obs"))
+    table = pd.DataFrame(columns, index=_index(tree))
     groups = groups_of(tree)
     if groups is not None:
         table["group"] = np.array(groups.names, dtype=object)[groups.code]

@@ -19,6 +19,7 @@ ROW = (
     "row"  # of constant_data: every row's position in the fit; its attribute NAMED: had the table of the fit an index?
 )
 NAMED = "named"
+KIND = "kind"  # its attribute too: "dates" and "levels" (of a MultiIndex) are text in `obs`
 CROSSED = "attributes", "crosses"  # fields of `Groups`, and attributes of `group`, JSON
 RUN_SIZES = "run_sizes"  # attribute of the root, JSON: numbers of the run's chains, draws per chain and rows
 RUN_ORDER = "run_order"  # likewise, JSON: digests of their names in the run's order

@@ -30,6 +30,7 @@ from bayesfair.posterior.schema import (
     AXES,
     CROSSED,
     KEPT,
+    KIND,
     NAMED,
     ROW,
     about_whole,
@@ -90,7 +91,9 @@ def build_tree(draws: Draws, X, groups, *, settings, n_clusters, point="likelies
     constant |= {} if groups is None else {"group": (("obs",), groups.code)}
     tree = _assembled(parameters, draws, observed, constant, coords)
     tree["posterior"] = tree["posterior"].to_dataset().assign(labels=(AXES, labels))
-    tree["constant_data"][ROW].attrs[NAMED] = int(beside.obs_names is not None)
+    tree["constant_data"][ROW].attrs.update(
+        {NAMED: int(beside.obs_names is not None), KIND: kind_of_names(beside.obs_names)}
+    )
     if draws.fairlets is not None:
         tree["posterior"] = _with_fairlets(tree["posterior"].to_dataset(), draws.fairlets)
     about = {"settings": json.dumps(plain(settings)), "n_clusters": n_clusters, "bayesfair_version": __version__}
@@ -244,6 +247,14 @@ def _sums(draws, X, mean, n_clusters, weight):
     block = block if weight is None else block.multiply(weight).tocsr()
     some = [slice(first, first + _FEATURES) for first in range(0, X.shape[1], _FEATURES)]
     return np.hstack([block @ (X[:, columns] - mean[columns]) for columns in some]), block.sum(axis=1)
+
+
+def kind_of_names(names):
+    """What names of rows were before `names_for_file` made them text, for `memberships`: "dates", "levels" or ""."""
+    if names is None:
+        return ""
+    values = np.asarray(names)
+    return "dates" if values.dtype.kind == "M" else "levels" if isinstance(values.flat[0], tuple) else ""
 
 
 def names_for_file(names):

@@ -109,7 +109,7 @@ def test_an_engine_that_balances_each_attribute_prints_the_balance_of_each_one(t
     assert f"{crossed:.3f}" not in {f"{own:.3f}" for own in balances}
     told = capsys.readouterr().out
     assert f"The least balance of a cluster is {min(balances):.3f}" in told
-    assert "look at each attribute on its own, not at the combinations" in told
+    assert "balance looks at each attribute on its own, not at the combinations" in told
 
 
 def test_every_option_of_the_estimators_is_known_by_its_parameter():
@@ -214,10 +214,10 @@ def test_rows_with_holes_are_dropped_or_refused_as_told(tmp_path, capsys):
         in capsys.readouterr().err
     )
     assert main([*command, "--missing", "drop"]) == 0
-    assert "dropped    rows: 1 without x, 1 without y, 1 without s" in capsys.readouterr().out
+    assert "dropped    rows: 3 in all: 1 without x, 1 without y, 1 without s\n" in capsys.readouterr().out
     assert bf.datasets.read_table(out, sep=";")["obs"].tolist() == [*range(1, 5), *range(7, 40)]
     assert main([*command, "--missing", "drop", "--missing-group", "none", "--merge-groups-below", "2"]) == 0
-    assert "dropped    rows: 1 without x, 1 without y\n" in capsys.readouterr().out
+    assert "dropped    rows: 2 in all: 1 without x, 1 without y\n" in capsys.readouterr().out
 
 
 def test_an_engine_that_is_interrupted_leaves_its_solution_and_says_so_by_its_status(table, tmp_path, monkeypatch):

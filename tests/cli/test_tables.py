@@ -48,7 +48,7 @@ def test_named_features_are_taken_as_they_are(tmp_path):
         table_of(tmp_path, PEOPLE), Wanted(["sex", "code"], ["id", "year", "code"], index="income, gross")
     )
     assert list(columns.features) == ["id", "year", "code"]
-    assert groups_of(columns) == {"F, 0": 6, "M, 1": 6}
+    assert groups_of(columns) == {"F, code=0": 6, "M, code=1": 6}
     assert columns.left_out["income, gross"] == "row names"
     assert columns.left_out["age"] == "not in --features"
 
@@ -73,10 +73,12 @@ def test_row_numbers_name_the_rows_and_are_no_feature(tmp_path, first, taken):
 
 def test_categories_stand_as_they_are_written(tmp_path):
     table = table_of(tmp_path, "x,s\n0,None\n1,NA \n2,nan\n3,F\n")
-    assert groups_of(choose_columns(table, Wanted(["s"], ["x"]))) == {"F": 1, "NA": 1, "None": 1, "nan": 1}
+    with pytest.warns(UserWarning, match=r"'nan' \(1 rows\) counts as a value\. If it means missing"):
+        assert groups_of(choose_columns(table, Wanted(["s"], ["x"]))) == {"F": 1, "NA": 1, "None": 1, "nan": 1}
     with pytest.raises(ValueError, match=r"got 2 missing in 's'\. .* a group of their own: --missing-group unknown"):
         choose_columns(table, Wanted(["s"], ["x"], na=["NA", "nan"]))
-    merged = choose_columns(table, Wanted(["s"], ["x"], na=["NA", "nan"], missing_group="unknown"))
+    with pytest.warns(UserWarning, match=r"'None' \(1 rows\) counts as a value"):
+        merged = choose_columns(table, Wanted(["s"], ["x"], na=["NA", "nan"], missing_group="unknown"))
     assert groups_of(merged) == {"F": 1, "None": 1, "unknown": 2}
 
 
@@ -200,7 +202,7 @@ def test_numbers_of_parquet_and_feather_keep_their_type_and_it_is_told(tmp_path,
     found = choose_columns(table, Wanted(["sex", "code"]))
     assert str(found).splitlines() == [
         "features   age (whole numbers, int16), income (numbers, float32), wealth (numbers), married (0 or 1, int8)",
-        "sensitive  sex x code: F, 9 (6), M, 10 (6)",
+        "sensitive  sex x code: F, code=9 (6), M, code=10 (6)",
         "left out   region (text such as 'north')",
     ]
     assert found.features["income"].dtype == np.float32
@@ -355,3 +357,13 @@ def test_decimals_and_long_codes_of_typed_files_keep_their_values(tmp_path, monk
     assert groups_of(found) == {str(long): 2, str(long + 1): 1}
     assert found.features["wage"].tolist()[:2] == [9.75, 12.5]
     assert groups_of(choose_columns(table, Wanted(["wage"], ["age"], missing="drop"))) == {"9.75": 1, "12.5": 1}
+
+
+def test_levels_of_typed_files_keep_their_own_order(tmp_path, monkeypatch):
+    """Bands were in the order of the alphabet: 100 and more before 9 to 30."""
+    bands = ["under 9", "9 to 30", "100 and more"]
+    band = pl.Series(["100 and more", "9 to 30", "under 9", "9 to 30"], dtype=pl.Enum(bands))
+    pl.DataFrame({"x": [4, 9, 2, 1], "band": band}).write_parquet(tmp_path / "t.parquet")
+    monkeypatch.setattr(tables, "find_spec", lambda name: name == "polars" or None)
+    found = choose_columns(read_table(tmp_path / "t.parquet"), Wanted(["band"]))
+    assert list(groups_of(found)) == bands

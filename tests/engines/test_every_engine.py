@@ -206,6 +206,20 @@ def test_the_scale_of_the_numbers_changes_no_label(engine):
 
 
 @every_engine
+@pytest.mark.filterwarnings("ignore:`X` spreads by no more than")
+def test_numbers_that_underflow_become_zero_whatever_numpy_is_told(engine):
+    """Costs in the units of a tiny table, and probabilities of far rows, failed under `np.seterr(all="raise")`."""
+    if isinstance(engine, bf.TiltedKMeans):  # whose tilt is in the units of X
+        engine = UNTILTED
+    X = table() * (1.0 if isinstance(engine, bf.BigLearnMixture) else 2.0**-996)
+    with np.errstate(all="raise"):
+        est = clone(engine).fit(X, sensitive_features=GROUP)
+        est.predict(X)
+        if hasattr(est, "predict_proba"):
+            assert np.isfinite(est.predict_proba(X)).all()
+
+
+@every_engine
 def test_columns_of_other_units_are_told_where_distances_are_of_raw_columns(engine):
     """Before any work: warnings are errors here. Constant columns have no units. BigLearn has a warning of its own."""
     apart = table().assign(bmi=1.0, income=3000 * table().income)

@@ -24,7 +24,7 @@ def two_heaps(n_columns=2):
 
 
 def noise(n_levels, seed=1):
-    return np.random.default_rng([1, seed]).integers(0, n_levels, N).astype(str)
+    return np.char.add("level ", np.random.default_rng([1, seed]).integers(0, n_levels, N).astype(str))
 
 
 @pytest.mark.filterwarnings("ignore:column '.*' has .* levels")

@@ -331,7 +331,7 @@ def test_temperatures_that_do_not_suit_the_size_of_the_numbers_and_groups_in_the
     est = GibbsFairClustering(2, inverse_temperature=(1.0, 1.0), **SHORT)
     with pytest.raises(ValueError, match=r"suit X, whose standard deviation is near \d\.\d+e\+20.* near \de-41"):
         est.fit(1e20 * data.features, sensitive_features=data.sensitive)
-    with pytest.raises(UserWarning, match="plain clustering"):
+    with pytest.raises(TypeError, match=r"`y` must be left out.* Pass groups as fit\(X, sensitive_features"):
         est.fit(data.features, data.sensitive)
 
 

@@ -37,7 +37,7 @@ def test_a_single_chain_and_no_groups_will_do():
     assert tree["posterior"]["labels"].shape == (1, 40, 12)
     assert "group" not in bf.posterior.memberships(tree)
     assert bf.posterior.misclassification_probability(tree).max() < 0.3
-    both = bf.posterior.concatenate([tree, tree])
+    both = bf.posterior.concatenate([tree, tree_from_labels(switching(1)[0], X.to_numpy())])
     assert both["posterior"].sizes["chain"] == 2
 
 

@@ -330,3 +330,24 @@ def test_trees_that_are_no_posteriors_are_refused_with_the_reason(trees, said):
     for read in (summary, memberships, salso_partition, misclassification_probability):
         with pytest.raises(ValueError, match=said):
             read(BROKEN[said](*trees))
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        pd.date_range("2020-01-01", periods=4, freq="36h"),
+        pd.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 1), ("b", 20)]),
+        pd.Index(["w", "x", "y", "z"]),
+    ],
+)
+def test_memberships_have_the_index_of_the_fit(index, tmp_path):
+    """Dates and several levels are text in files."""
+    X = pd.DataFrame({"a": [0.0, 1.0, 8.0, 9.0]}, index=index)
+    tree = bf.posterior.tree_from_labels([[0, 0, 1, 1], [1, 1, 0, 0]], X)
+    bf.posterior.write_tree(tree, tmp_path / "run.nc")
+    for known in (tree, bf.posterior.read_tree(tmp_path / "run.nc")):
+        table = bf.posterior.memberships(known)
+        assert table.index.equals(index)
+        assert table.loc[index[3], "cluster"] == table["cluster"].iloc[3]
+    renamed = tree.map_over_datasets(lambda one: one.assign_coords(obs=list("mnop")) if "obs" in one.dims else one)
+    assert bf.posterior.memberships(renamed).index.tolist() == list("mnop")
