@@ -163,10 +163,12 @@ def test_no_module_is_named_like_what_its_room_exports():
         assert not modules & set(import_module(f"bayesfair.{room}").__all__), room
 
 
-def test_a_class_name_means_one_thing():
+@pytest.mark.parametrize("without", ["gibbs/", "sampler/"])  # `sampler` replaces `gibbs`, whose names it has
+def test_a_class_name_means_one_thing(without):
     names = [
         node.name
         for file in FILES
+        if not file.startswith(without)
         for node in ast.walk(ast.parse((ROOT / file).read_text()))
         if isinstance(node, ast.ClassDef)
     ]

@@ -1,1 +1,7 @@
-"""The Gibbs posterior: chance, losses, kernels, targets, and the run that draws. Every kernel is a plain loop in Numba."""
+"""The Gibbs sampler as sequential kernels in Numba, which is to replace `bayesfair.gibbs`; nothing uses it yet.
+
+Chance, losses, kernels, targets, and the run that draws: every kernel is a plain loop, and tests hold its own transition
+matrix against the enumerated posterior.
+"""
+
+__all__ = []

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from bayesfair._check import check_number, message
 from bayesfair.fairlets.dissimilarity import Bregman, Dissimilarity, resolve_dissimilarity
 from bayesfair.fairlets.dissimilarity import Minkowski as Norm
@@ -74,7 +76,7 @@ class Loss:
     @cached_property
     def dissimilarity(self) -> Dissimilarity:
         """The same function over arrays, for fairlets, starts and new rows."""
-        raise NotImplementedError
+        return OwnPair(self.pair) if self.divergence is None else OwnDivergence(self.divergence)
 
     @property
     def has_centers(self) -> bool:
@@ -113,6 +115,39 @@ class NamedLoss:
     def code(self) -> code.LossCode:
         kind = KINDS.get(self.dissimilarity.name, code.MINKOWSKI)
         return code.LossCode(kind, float(getattr(self.dissimilarity, "power", 1.0)), compiled(None))
+
+
+@dataclass(frozen=True)
+class OwnDivergence(Bregman):
+    """A divergence of the user's own over arrays."""
+
+    function: Callable
+
+    def divergence(self, x, y):
+        return over_rows(self.function, x, y)
+
+
+@dataclass(frozen=True)
+class OwnPair(Dissimilarity):
+    """A dissimilarity of the user's own over arrays; a member pays it for the mean of its fairlet too."""
+
+    function: Callable
+
+    def between(self, x, y):
+        return over_rows(self.function, x, y)
+
+    def to_center(self, x, center):
+        return over_rows(self.function, x, center)
+
+
+def over_rows(function, x, y):
+    """`function` of every pair of rows of two arrays (..., d) that broadcast."""
+    x, y = np.broadcast_arrays(np.asarray(x, np.float64), np.asarray(y, np.float64))
+    paid = np.empty(x.shape[:-1])
+    code.of_rows(
+        compiled(function), *(np.ascontiguousarray(part.reshape(-1, x.shape[-1])) for part in (x, y)), paid.ravel()
+    )
+    return paid
 
 
 def resolve_loss(loss) -> Loss | NamedLoss:

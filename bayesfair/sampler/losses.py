@@ -104,6 +104,13 @@ def pair(loss, x, y):
 
 
 @kernel
+def of_rows(own, x, y, paid):
+    """A function of the user's own of every row of x (n, d) and the same row of y."""
+    for i in range(len(x)):
+        paid[i] = own(x[i], y[i])
+
+
+@kernel
 def to_center(loss, x, center):
     """What a member of a fairlet pays for the fairlet's mean."""
     return divergence(loss, x, center) if has_centers(loss) else pair(loss, x, center)
