@@ -60,6 +60,14 @@ def compiled_folder() -> Path:
     return folder
 
 
+def _digest_of_kernels() -> str:
+    """Of the package's code: Numba compiles a kernel anew when its own file changes, but not when one does that it calls."""
+    code = sorted(Path(__file__).parents[1].glob("bayesfair/**/*.py"))
+    return hashlib.sha256(
+        b"".join(path.read_bytes() for path in code if b"numba" in path.read_bytes() or "sampler" in path.parts)
+    ).hexdigest()[:16]
+
+
 def pytest_configure(config):
     """Workers, notebooks and commands, of this run and of later ones, compile a program once: JAX keeps it on disk."""
     folder = os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(compiled_folder()))
@@ -67,6 +75,7 @@ def pytest_configure(config):
         for old in Path(folder).glob("*"):
             if old.is_file() and time.time() - old.stat().st_mtime > KEPT_FOR:
                 old.unlink(missing_ok=True)
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(folder).parent / f"numba-{_digest_of_kernels()}"))
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     # A small program is compiled whole in less time than in 32 parts.
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_parallel_codegen_split_count=1".strip()

@@ -35,7 +35,7 @@ from bayesfair.sampler.fairlets import (
 from bayesfair.sampler.losses import KMEANS, pair
 
 
-class Plan(NamedTuple):
+class SweepPlan(NamedTuple):
     """What a sweep is: numbers of moves of B, then `visits` visits of every fairlet, each followed by a draw of lambda.
 
     joint: whether moves of B read L_c; if not, lambda_f is never drawn. near, random, extra, steps: exchanges of near rows, of

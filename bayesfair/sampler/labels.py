@@ -17,7 +17,7 @@ from bayesfair.sampler.balance import Balance, at_least, families, within_one_ro
 from bayesfair.sampler.chance import seeded
 from bayesfair.sampler.target import Dispersion, Room, Table
 from bayesfair.sampler.temperature import start_dispersion
-from bayesfair.sampler.units import INSIDE, LAMBDA, LOSS, VISITS, State, Units, new_state
+from bayesfair.sampler.units import INSIDE, LAMBDA, LOSS, VISITS, Units, UnitState, new_state
 from bayesfair.sampler.walk import Schedule, learn, walk
 
 STATISTICS = {
@@ -113,7 +113,7 @@ class LabelsLaw:
         pairs = 1 if self.table.loss.has_conjugate_centers else 0
         return Schedule(pairs, 0 if self.table.loss.has_centers else 1, shape, rate, 1.0)
 
-    def starts(self, num_chains: int) -> list[State]:
+    def starts(self, num_chains: int) -> list[UnitState]:
         """Cooled labellings, a different one in each chain; lambda suits the best of them."""
         table = self.table
         known = centroids_of(table.loss.dissimilarity) or centroids_of(SquaredEuclidean())
@@ -130,16 +130,16 @@ class LabelsLaw:
             state.number[LAMBDA] = lam
         return states
 
-    def state(self, chain: int, labels, lam: float) -> State:
+    def state(self, chain: int, labels, lam: float) -> UnitState:
         """A chain's state from scratch."""
         words = seeded(self.table.seed, chain)
         return new_state(words, labels, self.units, self.code, self.balance, self.table.n_clusters, WEAKEST, lam)
 
-    def warm_up(self, state: State, passes: int):
+    def warm_up(self, state: UnitState, passes: int):
         """Learn the penalties of the relaxed law, in place."""
         learn(self.units, self.code, self.balance, self.schedule, state, passes)
 
-    def advance(self, state: State, thinning: int, visits: int, room: Room, first: int) -> int:
+    def advance(self, state: UnitState, thinning: int, visits: int, room: Room, first: int) -> int:
         numbers = np.empty((len(room.scalars), 2))
         per = thinning * len(self.table.X)
         args = self.units, self.code, self.balance, self.schedule, state, per, visits
@@ -151,10 +151,10 @@ class LabelsLaw:
         room.scalars[first:last] = np.stack([lp, loss, lam], 1)
         return last
 
-    def labels(self, state: State) -> np.ndarray:
+    def labels(self, state: UnitState) -> np.ndarray:
         return state.label
 
-    def share_inside(self, state: State) -> float:
+    def share_inside(self, state: UnitState) -> float:
         """Share of the visits that ended in S."""
         return float(state.step[INSIDE] / max(state.step[VISITS], 1))
 

@@ -7,35 +7,11 @@ from functools import cached_property
 import numpy as np
 
 from bayesfair._check import check_number, message
-from bayesfair.fairlets.dissimilarity import Bregman, Dissimilarity, resolve_dissimilarity
-from bayesfair.fairlets.dissimilarity import Minkowski as Norm
+from bayesfair.fairlets.dissimilarity import Bregman, Dissimilarity, Minkowski, resolve_dissimilarity
 from bayesfair.sampler import losses as code
 
 KINDS = {"kmeans": code.KMEANS, "kl": code.KL, "itakura-saito": code.ITAKURA_SAITO, "binary": code.BINARY}
 NAMES = *KINDS, "manhattan"
-
-
-@dataclass(frozen=True)
-class Minkowski:
-    """Dissimilarities of pairs by the norm ||x - y||_power, not its power: power=1 is "manhattan".
-
-    Parameters
-    ----------
-    power : float, at least 1, default 1.0
-        Power of the norm.
-
-    References
-    ----------
-    Rigon, Herring and Dunson (2023).
-
-    Examples
-    --------
-    >>> import bayesfair as bf
-    >>> bf.gibbs.Minkowski(power=1.5).power
-    1.5
-    """
-
-    power: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -156,7 +132,7 @@ def resolve_loss(loss) -> Loss | NamedLoss:
         return loss
     if isinstance(loss, Minkowski):
         return NamedLoss(
-            Norm(check_number("loss.power", loss.power, minimum=1, remedy="A norm has a power of at least 1."))
+            Minkowski(check_number("loss.power", loss.power, minimum=1, remedy="A norm has a power of at least 1."))
         )
     if isinstance(loss, str) and loss in NAMES:
         return NamedLoss(resolve_dissimilarity(loss))

@@ -15,7 +15,7 @@ from bayesfair.fairlets.members import fairlet_centers
 from bayesfair.fairness.groups import Groups
 from bayesfair.sampler.chance import seeded
 from bayesfair.sampler.fairlet_chain import go_on
-from bayesfair.sampler.fairlet_moves import Plan
+from bayesfair.sampler.fairlet_moves import SweepPlan
 from bayesfair.sampler.fairlets import FAILED, LOSS_C, LOSS_F, NOBODY, Fairlets, State, new_state
 from bayesfair.sampler.near_rows import near_pairs
 from bayesfair.sampler.target import Dispersion, Room, Table
@@ -96,7 +96,7 @@ class FairletLaw:
         return self.table.loss.code()
 
     @cached_property
-    def plan(self) -> Plan:
+    def plan(self) -> SweepPlan:
         """What a sweep is."""
         target, n_obs = self.target, len(self.data.group)
         prior = self.table.temperature
@@ -110,7 +110,7 @@ class FairletLaw:
                 moves["random"] = round(SWEEP.random * n_obs)
                 is_free = (self.data.lower != self.data.upper).any()
                 moves["extra"] = round(SWEEP.extra * n_obs) if is_free else 0
-        return Plan(
+        return SweepPlan(
             joint=target.is_joint,
             visits=target.inner_steps,
             shape=shape,

@@ -33,7 +33,7 @@ class Units(NamedTuple):
     first: np.ndarray
 
 
-class State(NamedTuple):
+class UnitState(NamedTuple):
     """A chain's clustering and sums, which moves keep up to date.
 
     label (N,); count (K, H) of groups; size, mass and total (K, ...): numbers, weights, and weighted sums of clusters. Losses
@@ -55,7 +55,7 @@ class State(NamedTuple):
     step: np.ndarray
 
 
-class Scratch(NamedTuple):
+class UnitScratch(NamedTuple):
     """Space that moves use: means (d, K), costs and probabilities (K,), rows of features (d,), and V as it would be.
 
     without and joined (K, C): V of a cluster with a unit of a combination less or more, NaN until it is asked for.
@@ -74,11 +74,11 @@ class Scratch(NamedTuple):
     sum_b: np.ndarray
 
 
-def new_state(words, labels, units: Units, loss, balance, n_clusters, strength, lam) -> State:
+def new_state(words, labels, units: Units, loss, balance, n_clusters, strength, lam) -> UnitState:
     """The state of these labels, with every sum from scratch."""
     n_obs, dim = units.x.shape
     n_groups = balance.n_groups
-    state = State(
+    state = UnitState(
         words=words,
         label=np.array(labels, np.int32),
         count=np.zeros((n_clusters, n_groups), np.int64),
@@ -101,7 +101,7 @@ def new_state(words, labels, units: Units, loss, balance, n_clusters, strength, 
 def make_scratch(dim, n_clusters, n_cells):
     """Space for the moves of a chain."""
     k, d = n_clusters, dim
-    return Scratch(
+    return UnitScratch(
         np.empty((d, k)), np.full((k, n_cells), nan), np.full((k, n_cells), nan), np.empty(k), np.empty(k),
         np.empty(d), np.empty(d), np.empty(d), np.empty(d), np.empty(d), np.empty(d),
     )  # fmt: skip

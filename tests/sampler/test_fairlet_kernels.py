@@ -9,11 +9,11 @@ from scripted_sampler import imbalance, invariance_error, transition_matrix
 
 from bayesfair.sampler import fairlet_moves as moves
 from bayesfair.sampler import fairlets
-from bayesfair.sampler.fairlet_moves import Plan
+from bayesfair.sampler.fairlet_moves import SweepPlan
 from bayesfair.sampler.fairlets import NOBODY
 
 EXACT, BALANCED, CAUGHT = 1e-12, 1e-8, 1e-3
-NOTHING = Plan(joint=True, near=0, random=0, extra=0, steps=0, visits=1, shape=0.0, rate=0.0, factor=0.5)
+NOTHING = SweepPlan(joint=True, near=0, random=0, extra=0, steps=0, visits=1, shape=0.0, rate=0.0, factor=0.5)
 OF_FAIRLETS = "near", "random", "extra", "steps"
 EXCHANGES = [(case, "kmeans") for case in CASES] + [("floor/ceil", loss) for loss in LOSSES]
 EXCHANGES += [("floor/ceil hubs", "kl"), ("two-member hubs, weighted", "manhattan"), ("1:1, weighted", "own pair")]

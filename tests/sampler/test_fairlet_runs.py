@@ -10,13 +10,13 @@ import bayesfair as bf
 from bayesfair.fairness.groups import encode_groups
 from bayesfair.sampler.chance import seeded
 from bayesfair.sampler.fairlet_chain import go_on
-from bayesfair.sampler.fairlet_moves import Plan
+from bayesfair.sampler.fairlet_moves import SweepPlan
 from bayesfair.sampler.fairlets import LOSS_C, LOSS_F, new_state
 from bayesfair.sampler.joint import Joint
 from bayesfair.sampler.loss import resolve_loss
 from bayesfair.sampler.target import Dispersion, Room, Table
 
-PLAN = Plan(joint=True, near=4, random=4, extra=4, steps=8, visits=1, shape=0.0, rate=0.0, factor=0.5)
+PLAN = SweepPlan(joint=True, near=4, random=4, extra=4, steps=8, visits=1, shape=0.0, rate=0.0, factor=0.5)
 
 
 @pytest.mark.slow
