@@ -15,14 +15,13 @@ from bayesfair.sampler.balance import penalty
 from bayesfair.sampler.chance import accept, bernoulli, category, integer, shuffle
 from bayesfair.sampler.compiled import inner, kernel
 from bayesfair.sampler.losses import divergence, draw_center, joining, leaving, log_normalizer
-from bayesfair.sampler.units import LAMBDA, LOSS, copy_row, move, settle
+from bayesfair.sampler.units import IMPOSSIBLE, LAMBDA, LOSS, copy_row, move, settle
 
 BLOCK = 512  # units of a combination that are drawn at a time
 WINDOW = 9.0  # standard deviations of a count about its mean that a table holds
 COUNT_STEPS = 20  # Metropolis steps for every combination
 LARGEST_STEP = 3  # of a count, in units
 CERTAIN = 40.0  # log odds beyond which a unit is not in doubt
-IMPOSSIBLE = -1e300
 
 
 class Tables(NamedTuple):

@@ -14,6 +14,7 @@ from bayesfair.sampler.chance import accept, category, integer
 from bayesfair.sampler.compiled import inner, kernel
 from bayesfair.sampler.losses import KMEANS, OWN_DIVERGENCE, divergence, has_centers, joining, leaving, pair
 
+IMPOSSIBLE = -1e300
 NEGLIGIBLE = 36.0  # e^-36 is below the resolution of a draw
 
 LAMBDA, LOSS = range(2)
@@ -243,15 +244,19 @@ def visits(s, units, loss, balance, state, scratch, last, per):
                 c = cell[i]
                 if isnan(without[a, c]):
                     without[a, c] = penalty_with(first, bounds, extra, strength, count, a, size[a], of_cell, c, -1)
+                top = 0.0
                 for k in range(n_clusters):
-                    p[k] = 0.0
+                    p[k] = IMPOSSIBLE
                     if k != a and lam * cost[k] - v[k] < own:
                         if isnan(joined[k, c]):
                             joined[k, c] = penalty_with(
                                 first, bounds, extra, strength, count, k, size[k], of_cell, c, 1
                             )
-                        p[k] = exp(lam * (cost[a] - cost[k]) - (without[a, c] - v[a]) - (joined[k, c] - v[k]))
-                p[a] = 1.0
+                        p[k] = lam * (cost[a] - cost[k]) - (without[a, c] - v[a]) - (joined[k, c] - v[k])
+                        top = max(top, p[k])
+                p[a] = 0.0
+                for k in range(n_clusters):
+                    p[k] = exp(p[k] - top)
                 b = category(s, p, n_clusters)
                 if b != a:
                     if len(reach) > 0:
