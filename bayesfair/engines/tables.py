@@ -162,9 +162,9 @@ def refuse_groups_as_y(y, sensitive_features):
     """Raise a TypeError for groups in the place of `y`, which nothing reads. Numbers pass: pipelines hand labels on."""
     if y is None or sensitive_features is not None:
         return
-    kind = np.asarray(y).dtype.kind
+    kind = "G" if isinstance(y, Groups) else np.asarray(y).dtype.kind
     are_numbers = kind in "iufc" or (kind == "O" and all(isinstance(entry, Number) for entry in np.ravel(y)))
-    if isinstance(y, Groups) or not are_numbers:
+    if not are_numbers:
         rule, remedy = "be left out", "It is not read. Pass groups as fit(X, sensitive_features=...)."
         raise TypeError(message("y", rule, "what looks like groups", remedy))
 
