@@ -400,7 +400,7 @@ def strange(tree):
 ODD = {
     "one draw": ({"chains": 1, "draws": 1}, None, 3, "Too few draws"),
     "one chain, no groups": ({"chains": 1, "n_groups": 0}, None, 4, "knows no protected groups"),
-    "one cluster": ({"n_clusters": 1}, None, 4, "No row was ever apart"),
+    "one cluster": ({"n_clusters": 1}, None, 4, "Every row is in its cluster in all draws"),
     "one feature, long name": ({"dim": 1, "feature_names": ["länge " * 60]}, None, 4, "länge " * 60),
     "many features": ({"dim": 300}, None, 4, "The 12 of 300 features"),
     "many groups": ({"n_groups": 40, "n_obs": 200}, None, 4, "groups, and all others."),
