@@ -17,7 +17,7 @@ from bayesfair.sampler.balance import Balance, at_least, families, within_one_ro
 from bayesfair.sampler.chance import seeded
 from bayesfair.sampler.target import Dispersion, Room, Table
 from bayesfair.sampler.temperature import start_dispersion
-from bayesfair.sampler.units import INSIDE, LAMBDA, LOSS, VISITS, Units, UnitState, new_state
+from bayesfair.sampler.units import LAMBDA, LOSS, Units, UnitState, new_state
 from bayesfair.sampler.walk import Schedule, learn, walk
 
 STATISTICS = {
@@ -153,10 +153,6 @@ class LabelsLaw:
 
     def labels(self, state: UnitState) -> np.ndarray:
         return state.label
-
-    def share_inside(self, state: UnitState) -> float:
-        """Share of the visits that ended in S."""
-        return float(state.step[INSIDE] / max(state.step[VISITS], 1))
 
 
 def table_cells(code):

@@ -5,7 +5,7 @@ sum_ij w_i w_j D(x_i, x_j) / (2 W_k) (Rigon, Herring and Dunson 2023). A loss of
 compiled to a first-class one, so that every kernel is compiled once for all losses.
 """
 
-from math import exp, inf, lgamma, log, log1p, pi, sqrt
+from math import exp, inf, lgamma, log, pi, sqrt
 from typing import NamedTuple
 
 from bayesfair.sampler.chance import beta, log_gamma, normal
@@ -219,31 +219,3 @@ def draw_center(s, loss, rate, mass, total, center):
         else:
             mean = min(max(mean, 0.0), 1.0)
             center[e] = min(max(beta(s, rate * mean + 0.5, rate * (1.0 - mean) + 0.5), EDGE), 1.0 - EDGE)
-
-
-@kernel
-def to_coordinate(loss, center):
-    """A coordinate that may be any number: the centre, its log, or its log odds."""
-    if loss.kind == KMEANS:
-        return center
-    return log(max(center, TINY)) - (log1p(-center) if loss.kind == BINARY else 0.0)
-
-
-@kernel
-def of_coordinate(loss, coordinate):
-    """The centre with this coordinate."""
-    if loss.kind == KMEANS:
-        return coordinate
-    if loss.kind == BINARY:
-        return min(max(1.0 / (1.0 + exp(-coordinate)), EDGE), 1.0 - EDGE)
-    return max(exp(coordinate), TINY)
-
-
-@kernel
-def log_measure(loss, coordinate):
-    """The log density of mu in the coordinate."""
-    if loss.kind == KL:
-        return 0.5 * coordinate
-    if loss.kind == BINARY:
-        return -0.5 * (log1p(exp(-abs(coordinate))) * 2.0 + abs(coordinate))
-    return 0.0
