@@ -36,8 +36,8 @@ class Loss:
 
     Examples
     --------
-    >>> import bayesfair as bf
-    >>> loss = bf.gibbs.Loss(divergence=lambda x, m: ((x - m) ** 2).sum(), degree=2)
+    >>> from bayesfair.sampler.loss import Loss
+    >>> loss = Loss(divergence=lambda x, m: ((x - m) ** 2).sum(), degree=2)
     """
 
     divergence: Callable | None = None
