@@ -7,11 +7,11 @@ import numpy as np
 
 from bayesfair.fairlets.compositions import anchor_group, capacities
 from bayesfair.fairness.groups import Groups
-from bayesfair.sampler import losses as code
-from bayesfair.sampler.fairlets import LOSS_C, LOSS_F, new_state
-from bayesfair.sampler.loss import NAMES, Minkowski, resolve_loss
-from bayesfair.sampler.over_fairlets import make_fairlets
-from bayesfair.sampler.target import Table
+from bayesfair.gibbs import losses as code
+from bayesfair.gibbs.fairlets import LOSS_C, LOSS_F, new_state
+from bayesfair.gibbs.loss import NAMES, Minkowski, resolve_loss
+from bayesfair.gibbs.over_fairlets import make_fairlets
+from bayesfair.gibbs.target import Table
 
 CASES = {  # group sizes, composition, clusters
     "1:1": ((3, 3), "auto", 2),

@@ -6,8 +6,8 @@ from itertools import product
 import numpy as np
 from exact_fairlets import divergence, loss_code, of_pairs
 
-from bayesfair.sampler import balance as sets
-from bayesfair.sampler.units import Units, new_state
+from bayesfair.gibbs import balance as sets
+from bayesfair.gibbs.units import Units, new_state
 
 LAMBDA, STRENGTH = 0.6, 1.3
 COLUMNS = {
@@ -95,7 +95,7 @@ class TinyUnits:
 
     def law_given(self, centers):
         """The relaxed law given centres: prod_i exp(-lambda w_i d(x_i, m_z)) exp(-V) / prod_k g_k."""
-        from bayesfair.sampler.losses import log_normalizer
+        from bayesfair.gibbs.losses import log_normalizer
 
         p = []
         for z in self.states:

@@ -1,28 +1,15 @@
-"""The Gibbs posterior over fairlet decompositions and clusterings: losses, targets, moves, and the run that draws."""
+"""The Gibbs posterior: targets with their settings, losses, kernels in Numba, modes, and the run that draws.
 
-import bayesfair._jax  # noqa: F401
+Every kernel is a plain loop, and tests hold its own transition matrix against the enumerated posterior.
+"""
+
 from bayesfair._draws import Statistic
-from bayesfair.gibbs.check import check_loss
-from bayesfair.gibbs.loss import BregmanLoss, Loss, Units
-from bayesfair.gibbs.losses import BinaryLoss, DissimilarityLoss, ItakuraSaitoLoss, KMeansLoss, PoissonLoss
-from bayesfair.gibbs.target import STATIC, Settings, Table, Target, as_pytree
-from bayesfair.gibbs.temperature import Dispersion
+from bayesfair.fairlets.dissimilarity import Minkowski
+from bayesfair.gibbs.cut import Cut
+from bayesfair.gibbs.joint import Joint
+from bayesfair.gibbs.labels import Labels
+from bayesfair.gibbs.loss import Loss
+from bayesfair.gibbs.optimal import Optimal
+from bayesfair.gibbs.target import Dispersion
 
-__all__ = [
-    "STATIC",
-    "BinaryLoss",
-    "BregmanLoss",
-    "Dispersion",
-    "DissimilarityLoss",
-    "ItakuraSaitoLoss",
-    "KMeansLoss",
-    "Loss",
-    "PoissonLoss",
-    "Settings",
-    "Statistic",
-    "Table",
-    "Target",
-    "Units",
-    "as_pytree",
-    "check_loss",
-]
+__all__ = ["Cut", "Dispersion", "Joint", "Labels", "Loss", "Minkowski", "Optimal", "Statistic"]
