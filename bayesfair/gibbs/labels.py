@@ -73,7 +73,7 @@ class Labels(BaseEstimator):
 
     def balance(self, groups) -> Balance:
         """The balanced set for kernels: combinations are the groups, attributes their `parts`."""
-        codes = [part.code for part in groups.parts or (groups,)]
+        codes = [part.code[groups.code] for part in groups.parts] or [groups.code]
         kept = families(codes, groups.code if self.crossed else None)
         sizes = {"size_min": self.size_min, "size_max": self.size_max}
         if self.min_balance == "exact":

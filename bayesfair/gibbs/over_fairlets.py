@@ -208,8 +208,6 @@ def is_singletons(composition) -> bool:
 def what_to_balance(table: Table, composition):
     """(groups, capacities) of the composition: everybody is in one group where fairlets are singletons."""
     groups = table.groups
-    if groups.attributes:
-        raise ValueError(message("crossed", "be true for targets over fairlets", "False", "Pass target='labels'."))
     if is_singletons(composition):
         groups, composition = Groups(np.zeros(len(table.X), np.int32), ("everyone",)), "auto"
     held = capacities(groups.sizes, composition, groups.names)
