@@ -9,7 +9,8 @@ from bayesfair.gibbs.cut import Cut
 from bayesfair.gibbs.joint import Joint
 from bayesfair.gibbs.labels import Labels
 from bayesfair.gibbs.loss import Loss
+from bayesfair.gibbs.modes.search import ModeSearch
 from bayesfair.gibbs.optimal import Optimal
 from bayesfair.gibbs.target import Dispersion
 
-__all__ = ["Cut", "Dispersion", "Joint", "Labels", "Loss", "Minkowski", "Optimal", "Statistic"]
+__all__ = ["Cut", "Dispersion", "Joint", "Labels", "Loss", "Minkowski", "ModeSearch", "Optimal", "Statistic"]

@@ -34,6 +34,7 @@ class Cut(OverFairlets):
     Cut(inner_steps=20)
     """
 
+    name = "cut"
     is_joint = False
 
     def __init__(self, composition="auto", fairlet_move="swaps", keep_fairlets=False, inner_steps=10):

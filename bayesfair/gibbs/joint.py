@@ -26,6 +26,8 @@ class Joint(OverFairlets):
     Joint(composition=(1, 2))
     """
 
+    name = "joint"
+
     def __init__(self, composition="auto", fairlet_move="swaps", keep_fairlets=False):
         self.composition = composition
         self.fairlet_move = fairlet_move

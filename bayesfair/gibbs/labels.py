@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from bayesfair._check import message
+from bayesfair._check import check_integer
 from bayesfair._draws import Statistic
 from bayesfair.balanced.centroids import centroids_of
 from bayesfair.balanced.labels import cooled_labels
@@ -15,7 +15,7 @@ from bayesfair.fairlets.dissimilarity import SquaredEuclidean
 from bayesfair.fairness.balanced import balance_constraint
 from bayesfair.gibbs.balance import Balance, at_least, families, within_one_row
 from bayesfair.gibbs.chance import seeded
-from bayesfair.gibbs.target import Dispersion, Room, Table
+from bayesfair.gibbs.target import Dispersion, Room, Table, check_temperature, is_fixed
 from bayesfair.gibbs.temperature import start_dispersion
 from bayesfair.gibbs.units import LAMBDA, LOSS, Units, UnitState, new_state
 from bayesfair.gibbs.walk import Schedule, learn, walk
@@ -50,7 +50,7 @@ class Labels(BaseEstimator):
     Labels(min_balance=0.8)
     """
 
-    promise = "labels"
+    name = promise = "labels"
 
     def __init__(
         self,
@@ -64,12 +64,11 @@ class Labels(BaseEstimator):
         self.size_min = size_min
         self.size_max = size_max
 
-    def prepare(self, table: Table) -> "LabelsLaw":
-        """The law of this table."""
-        given = table.temperature
-        if isinstance(given, tuple) and not isinstance(given, Dispersion) and len(given) != 1:
-            remedy = "Give lambda alone: there are no fairlets."
-            raise ValueError(message("inverse_temperature", "be one number for target='labels'", "a pair", remedy))
+    def prepare(self, table: Table, memory=None) -> "LabelsLaw":
+        """The law of this table; `memory`: arrays of the run that continues, see `LabelsLaw.memory`."""
+        remedy = f"There are {len(table.X)} rows: ask for fewer."
+        check_integer("n_clusters", table.n_clusters, maximum=len(table.X), remedy=remedy)
+        check_temperature(table, 1, "one number for target='labels'", "Give lambda alone: there are no fairlets.")
         return LabelsLaw(table, self)
 
     def balance(self, groups) -> Balance:
@@ -85,7 +84,7 @@ class Labels(BaseEstimator):
 class LabelsLaw:
     """A prepared target of labels: see `target.Law`."""
 
-    statistics = STATISTICS
+    statistics, state_type = STATISTICS, UnitState
 
     def __init__(self, table: Table, target: Labels):
         self.table, self.target = table, target
@@ -122,7 +121,7 @@ class LabelsLaw:
         labels, _ = cooled_labels(problem, num_chains, table.seed)
         states = [self.state(chain, own, 1.0) for chain, own in enumerate(labels)]
         best = int(np.argmin([state.number[LOSS] for state in states]))
-        if isinstance(table.temperature, tuple) and not isinstance(table.temperature, Dispersion):
+        if is_fixed(table.temperature):
             lam = table.temperature[0]
         else:
             lam = start_dispersion(table, labels[best], states[best].number[LOSS])
@@ -135,8 +134,18 @@ class LabelsLaw:
         words = seeded(self.table.seed, chain)
         return new_state(words, labels, self.units, self.code, self.balance, self.table.n_clusters, WEAKEST, lam)
 
-    def warm_up(self, state: UnitState, passes: int):
-        """Learn the penalties of the relaxed law, in place."""
+    @property
+    def memory(self) -> dict:
+        """Arrays that a continued run needs beside its table and states."""
+        return {}
+
+    @property
+    def looks_per_sweep(self) -> float:
+        """Looks at a row and a coordinate of a centre, or what takes as long."""
+        return len(self.table.X) * (20 + self.table.n_clusters * self.table.X.shape[1])
+
+    def learn(self, state: UnitState, passes: int):
+        """Sweeps that learn the penalties of the relaxed law, in place."""
         learn(self.units, self.code, self.balance, self.schedule, state, passes)
 
     def advance(self, state: UnitState, thinning: int, visits: int, room: Room, first: int) -> int:

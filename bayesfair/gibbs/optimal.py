@@ -23,6 +23,7 @@ class Optimal(OverFairlets):
     Optimal(composition='singletons')
     """
 
+    name = "optimal"
     keeps_fairlets = True
 
     def __init__(self, composition="auto"):

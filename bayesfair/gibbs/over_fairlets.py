@@ -18,7 +18,7 @@ from bayesfair.gibbs.fairlet_chain import go_on
 from bayesfair.gibbs.fairlet_moves import SweepPlan
 from bayesfair.gibbs.fairlets import FAILED, LOSS_C, LOSS_F, NOBODY, Fairlets, State, new_state
 from bayesfair.gibbs.near_rows import near_pairs
-from bayesfair.gibbs.target import Dispersion, Room, Table
+from bayesfair.gibbs.target import Dispersion, Room, Table, check_temperature, is_fixed
 from bayesfair.gibbs.temperature import start_dispersion
 
 STATISTICS = {
@@ -58,24 +58,42 @@ class OverFairlets(BaseEstimator):
     inner_steps = 1
     fairlet_move = "swaps"
 
-    def prepare(self, table: Table, fairlet=None) -> "FairletLaw":
-        """The law of this table; with the fairlets (N,) of a run that continues, or else the best found."""
+    def prepare(self, table: Table, memory=None) -> "FairletLaw":
+        """The law of this table; `memory`: arrays of the run that continues, see `FairletLaw.memory`."""
         if self.fairlet_move not in MOVES:
             remedy = "'swaps' mixes faster; 'rectangular-loop' is Algorithm 1, step by step."
             raise ValueError(message("fairlet_move", f"be one of {MOVES}", repr(self.fairlet_move), remedy))
         groups, held = what_to_balance(table, self.composition)
-        check_temperature(table)
-        if fairlet is None:
-            fairlet = best_fairlets(table, groups, held, self.composition, self.keeps_fairlets)
-        return FairletLaw(table, make_fairlets(table, groups, held, fairlet, self.keeps_fairlets), fairlet, self)
+        check_temperature(table, 2, "a pair for targets over fairlets", "Pass (lambda_f, lambda_c).")
+        if memory is None:
+            fairlet, gap = best_fairlets(table, groups, held, self.composition, self.keeps_fairlets)
+        else:
+            fairlet, gap = memory["start"], None
+        data = make_fairlets(table, groups, held, fairlet, self.keeps_fairlets)
+        return FairletLaw(table, data, fairlet, self, gap)
 
 
 class FairletLaw:
     """A prepared target over fairlets: see `target.Law`."""
 
-    def __init__(self, table: Table, data: Fairlets, fairlet, target: OverFairlets):
+    state_type = State
+
+    def __init__(self, table: Table, data: Fairlets, fairlet, target: OverFairlets, gap=None):
         self.table, self.data, self.fairlet, self.target = table, data, np.asarray(fairlet), target
+        self.gap = gap  # how far the fixed fairlets of all draws may be from the best ones
         self.statistics = {name: kind for name, kind in STATISTICS.items() if target.is_joint or name != "lp"}
+
+    @property
+    def memory(self) -> dict:
+        """Arrays that a continued run needs beside its table and states: the fairlets at the start, which number anchors."""
+        return {"start": self.fairlet.astype(np.int32)}
+
+    @property
+    def looks_per_sweep(self) -> float:
+        """Looks at a row and a coordinate of a centre, or what takes as long."""
+        plan, (n_clusters, dim) = self.plan, (self.table.n_clusters, self.table.X.shape[1])
+        exchanges = plan.near + plan.random + plan.extra + plan.steps
+        return exchanges * (30 + 8 * dim) + plan.visits * self.n_fairlets * (20 + n_clusters * dim)
 
     @property
     def n_fairlets(self) -> int:
@@ -151,6 +169,12 @@ class FairletLaw:
         room.scalars[first:last] = self._scalars(numbers[first:last])
         return last
 
+    def learn(self, state: State, n_sweeps: int):
+        """Sweeps that nobody reads, in place."""
+        n_obs = len(self.table.X)
+        room = Room(np.empty((1, n_obs), np.int32), np.empty((0, n_obs), np.int32), np.empty((1, len(self.statistics))))
+        self.advance(state, n_sweeps, np.iinfo(np.int64).max, room, 0)
+
     def _scalars(self, numbers):
         """The columns of `statistics` from what the kernel writes."""
         loss_f, loss_c, lambda_f, lam, swapped, moved = numbers.T
@@ -191,34 +215,16 @@ def what_to_balance(table: Table, composition):
     return groups, held
 
 
-def is_fixed(temperature) -> bool:
-    """Whether inverse temperatures are given numbers."""
-    return isinstance(temperature, tuple) and not isinstance(temperature, Dispersion)
-
-
-def check_temperature(table: Table):
-    """Raise a ValueError if inverse temperatures are fixed but not a pair, or not fixed for a loss without a degree."""
-    given = table.temperature
-    if is_fixed(given):
-        if len(given) != 2:
-            rule = "be a pair for targets over fairlets"
-            raise ValueError(message("inverse_temperature", rule, "one number", "Pass (lambda_f, lambda_c)."))
-    elif table.loss.degree is None:
-        rule = "be a pair (lambda_f, lambda_c) for a loss without a degree"
-        remedy = "Give the loss its degree (2 for squared distances, 1 for norms) to let the data choose."
-        raise ValueError(message("inverse_temperature", rule, repr(given), remedy))
-
-
 def best_fairlets(table: Table, groups: Groups, held: Capacities, composition, stay: bool):
-    """The fairlet of every row in the optimum, or in the best found; a warning if a suboptimal one has to `stay`."""
+    """(the fairlet of every row in the optimum, or in the best found, its gap); a warning if a suboptimal one has to `stay`."""
     if held.lower.sum(1).max() == 1:
-        return np.arange(len(table.X))
+        return np.arange(len(table.X)), 0.0 if stay else None
     weight = None if (table.weight == 1).all() else table.weight
     settled = {"random_state": table.seed, "sample_weight": weight, "dissimilarity": table.loss.dissimilarity}
     found = decompose(table.X, groups, composition, **settled)
     if found.anchored and not found.optimal and stay:
         tell(f"The fairlets, which are the same in all draws, are not proved optimal: {found}.")
-    return found.fairlet
+    return found.fairlet, (0.0 if found.optimal else found.gap) if stay else None
 
 
 def make_fairlets(table: Table, groups: Groups, held: Capacities, fairlet, stay: bool) -> Fairlets:

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from bayesfair._check import message
 from bayesfair._draws import Statistic
 from bayesfair.fairness.groups import Groups
 from bayesfair.gibbs.loss import Loss
@@ -58,6 +59,9 @@ class Law(Protocol):
     """A prepared target: what the run needs of it. States are NamedTuples of arrays that kernels change in place."""
 
     statistics: dict[str, Statistic]  #: The scalars of a draw, in the order of the columns of `Room.scalars`.
+    state_type: type  #: Of its states.
+    memory: dict[str, np.ndarray]  #: Arrays that a continued run needs beside its table and states.
+    looks_per_sweep: float  #: Looks at a row and a coordinate of a centre, or what takes as long.
 
     def starts(self, num_chains: int) -> list:
         """States of the chains at their starts; `state.words` is the generator, from `chance.seeded(seed, chain)`."""
@@ -69,5 +73,26 @@ class Law(Protocol):
         calls gives the same draws, bit for bit.
         """
 
+    def learn(self, state, n_sweeps: int):
+        """Sweeps of the warm-up in which the state adapts what its moves read, in place."""
+
     def labels(self, state) -> np.ndarray:
         """The cluster of every row."""
+
+
+def is_fixed(temperature) -> bool:
+    """Whether inverse temperatures are given numbers."""
+    return isinstance(temperature, tuple) and not isinstance(temperature, Dispersion)
+
+
+def check_temperature(table: Table, number: int, rule: str, remedy: str):
+    """Raise a ValueError if inverse temperatures are fixed but not so many, or not fixed for a loss without a degree."""
+    given = table.temperature
+    if is_fixed(given):
+        if len(given) != number:
+            got = "a pair" if len(given) == 2 else "one number" if len(given) == 1 else f"{len(given)} numbers"
+            raise ValueError(message("inverse_temperature", f"be {rule}", got, remedy))
+    elif table.loss.degree is None:
+        rule = f"be {rule.split(' for ')[0]} for a loss without a degree"
+        remedy = "Give the loss its degree (2 for squared distances, 1 for norms) to let the data choose."
+        raise ValueError(message("inverse_temperature", rule, repr(given), remedy))

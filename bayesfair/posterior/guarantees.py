@@ -10,7 +10,7 @@ from bayesfair.fairness.balanced import BalanceConstraint, balance_constraint
 from bayesfair.fairness.bounded_sizes import bounded
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import cluster_balance, looked_at, masses_of_attributes, rows_off
-from bayesfair.posterior.saved import plain, promise_of, settings_of
+from bayesfair.posterior.saved import plain, promise_of, settings_of, target_of
 from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of, other_than_run, variable
 from bayesfair.posterior.view import once
 
@@ -25,11 +25,11 @@ def guarantee(tree: "DataTree") -> str | None:
     groups = groups_of(tree)
     if groups is None or len(groups.names) < 2:
         return _of_sizes(tree).strip() or None
-    parameters, promise = settings_of(tree).get("parameters", {}), promise_of(tree)
+    promise = promise_of(tree)
     if is_part(tree):
         return "These are not the run's rows in its order: nothing is guaranteed for a part, or for repeated rows."
     if promise == "labels":
-        return _of_labels(tree, groups, parameters.get("min_balance", "exact")) + _of_sizes(tree)
+        return _of_labels(tree, groups, target_of(tree)["min_balance"]) + _of_sizes(tree)
     bound = guaranteed_balance(tree)
     if bound is None:
         return _NO_PROMISE
@@ -42,18 +42,17 @@ def guarantee(tree: "DataTree") -> str | None:
 
 def is_exact(tree: "DataTree") -> bool:
     """Does the method guarantee every group its share of every cluster to within one row?"""
-    least = settings_of(tree).get("parameters", {}).get("min_balance", "exact")
-    return promise_of(tree) == "labels" and least == "exact" and not is_part(tree)
+    return promise_of(tree) == "labels" and target_of(tree)["min_balance"] == "exact" and not is_part(tree)
 
 
 def doubt_of_fairlets(tree: "DataTree") -> str:
     """A sentence on fixed fairlets that are not proved optimal; "" if they are, or if draws change them."""
-    about = settings_of(tree).get("fairlets") or {"gap": 0.0}
-    if about["gap"] == 0:
+    gap = settings_of(tree).get("gap_of_fairlets") or 0.0
+    if gap == 0:
         return ""
     from bayesfair.fairlets.decomposition import describe_gap
 
-    return f"The fairlets, which are the same in all draws, are not proved optimal: {describe_gap(**about)}."
+    return f"The fairlets, which are the same in all draws, are not proved optimal: {describe_gap(gap)}."
 
 
 def is_part(tree) -> bool:
@@ -121,7 +120,7 @@ def _of_sizes(tree) -> str:
 
 def bounds_of_sizes(tree):
     """`size_min` and `size_max` of the tree's run; None if its rows have no guarantee."""
-    known = {} if promise_of(tree) != "labels" or is_part(tree) else settings_of(tree).get("parameters", {})
+    known = {} if promise_of(tree) != "labels" or is_part(tree) else target_of(tree)
     return {name: known.get(name) for name in ("size_min", "size_max")}
 
 
@@ -189,7 +188,7 @@ def balance_kept(tree: "DataTree") -> BalanceConstraint | OfFairlets | None:
         return None
     groups = groups or everyone(tree)
     if promise_of(tree) == "labels" and not is_part(tree):
-        constraint = balance_constraint(groups, settings_of(tree)["parameters"].get("min_balance", "exact"))
+        constraint = balance_constraint(groups, target_of(tree)["min_balance"])
         return bounded(constraint, count_clusters(tree), len(groups.code), **bounds)
     held = fairlet_capacities(tree)
     if held is None:
@@ -205,14 +204,7 @@ def fairlet_capacities(tree):
     """The capacities of the fairlets by the run's settings; None without balanced fairlets, or for a part of a run's rows."""
     from bayesfair.fairlets.compositions import capacities
 
-    groups = groups_of(tree)
-    members = variable(tree, "sampler_state", "members")
-    parameters = settings_of(tree).get("parameters", {})
-    one_by_one = plain(parameters.get("composition", "singletons")) == "singletons"
-    if groups is None or members is None or one_by_one or is_part(tree):
+    groups, composition = groups_of(tree), target_of(tree).get("composition", "singletons")
+    if groups is None or plain(composition) == "singletons" or is_part(tree):
         return None
-    try:
-        held = capacities(groups.sizes, parameters["composition"], groups.names)
-    except (TypeError, ValueError):
-        return None
-    return held if len(held.lower) == members.sizes["fairlet"] else None
+    return capacities(groups.sizes, composition, groups.names)

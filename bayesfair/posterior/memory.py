@@ -8,7 +8,7 @@ from bayesfair._check import message
 from bayesfair._memory import free_disk, free_memory, in_words
 
 _ROW = 300  # bytes per row that the tree and its summaries need beside the labels
-_TARGET, _STATE, _OPENED = 80, 70, 200  # while a Gibbs sampler runs: once, per chain, per chain with changing fairlets
+_TARGET, _STATE = 80, 70  # while a Gibbs sampler runs: once, and for the state of a chain
 _LARGE = 100_000_000  # bytes; less is never refused
 
 
@@ -25,11 +25,9 @@ def check_memory(
     _check("memory", labels + fairlets + rest, free_memory(), shape, remedy)
 
 
-def sampler_bytes(num_chains, dim, *, moves_fairlets):
-    """Bytes per row of a Gibbs sampler beside its draws: its table in float32 and the chains that run at once."""
-    at_once = min(num_chains, os.cpu_count() or 1)
-    of_chain = _STATE + (_OPENED + 4 * dim) * moves_fairlets
-    return _TARGET + 4 * dim + of_chain * at_once
+def sampler_bytes(num_chains, dim):
+    """Bytes per row of a Gibbs sampler beside its draws and its table: starts, and the states of all chains twice."""
+    return _TARGET + 8 * dim + 2 * num_chains * _STATE
 
 
 def fairlet_bytes(num_chains, num_kept, num_obs):
