@@ -114,9 +114,7 @@ def rows_in_reach(X, loss: Loss | NamedLoss, names) -> np.ndarray:
     loss.dissimilarity.check(X)
     scaling = scaling_of(X, names=names, degree=int(loss.degree or 1))
     if abs(scaling.exponent) > LARGEST_LOG:
-        rule = "have a spread whose powers fit float64"
-        raise ValueError(
-            message("X", rule, f"a standard deviation near {2.0**scaling.exponent:.3g}", "Divide every column by it.")
-        )
+        rule, got = "have a spread whose powers fit float64", f"a standard deviation near {2.0**scaling.exponent:.3g}"
+        raise ValueError(message("X", rule, got, "Divide every column by it."))
     far = np.abs(scaling.middle).max(initial=0.0) > FAR * 2.0**scaling.exponent
     return Scaling(scaling.middle, 0).rows(X) if far and loss.translation_invariant else X
