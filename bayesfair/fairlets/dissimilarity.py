@@ -300,7 +300,7 @@ class Minkowski(Dissimilarity):
     5.0
     """
 
-    power: float = 1.0
+    power: Power = 1.0
 
     @property
     def name(self):
