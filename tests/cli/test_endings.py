@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import warnings
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import bayesfair as bf
@@ -249,6 +251,34 @@ def test_a_real_ctrl_c_is_one_line(tmp_path):
     assert error == "bayesfair demo: interrupted\n"
     assert running.returncode in (130, -signal.SIGINT)  # Python ends by the signal if an `exec` was interrupted
     assert not list(tmp_path.iterdir())
+
+
+def draws_in(path):
+    try:
+        return bf.posterior.read_tree(path)["posterior"].sizes["draw"]
+    except (OSError, ValueError):  # it has not begun
+        return 0
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::RuntimeWarning")
+def test_a_command_that_is_killed_leaves_its_draws_and_the_run_goes_on(table, tmp_path, short):
+    stored, whole = tmp_path / "stored.zarr", tmp_path / "whole.nc"
+    typed = ["fit", str(table), "--sensitive", "group", *short, "--thinning", "50"]
+    running = subprocess.Popen([*PROGRAM, *typed, "--out", str(stored), "--num-draws", "1000000"])
+    last = time.monotonic() + LIMIT
+    try:
+        while draws_in(stored) < 6:
+            assert running.poll() is None, "it has ended"
+            assert time.monotonic() < last, "no draws came"
+            time.sleep(0.1)
+    finally:
+        running.kill()
+        running.wait()
+    assert main(["resume", str(stored), "--num-draws", "5"]) == 0
+    assert main([*typed, "--out", str(whole), "--num-draws", str(draws_in(stored))]) == 0
+    one, other = (bf.posterior.read_tree(path)["posterior"] for path in (stored, whole))
+    np.testing.assert_array_equal(one["labels"].values, other["labels"].values)
 
 
 @pytest.mark.slow
