@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator
 
 from bayesfair._check import check_integer
 from bayesfair._draws import Statistic
+from bayesfair._settings import Count, Positive
 from bayesfair.balanced.centroids import centroids_of
 from bayesfair.balanced.labels import cooled_labels
 from bayesfair.balanced.problem import BalancedProblem
@@ -55,10 +56,10 @@ class Labels(BaseEstimator):
 
     def __init__(
         self,
-        min_balance: Literal["exact"] | float = "exact",
+        min_balance: Literal["exact"] | Positive = "exact",
         crossed: bool = True,
-        size_min: int | None = None,
-        size_max: int | None = None,
+        size_min: Count | None = None,
+        size_max: Count | None = None,
     ):
         self.min_balance = min_balance
         self.crossed = crossed

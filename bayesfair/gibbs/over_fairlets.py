@@ -30,7 +30,6 @@ STATISTICS = {
     "swap_rate": Statistic("figure"),
     "reallocation_rate": Statistic("figure"),
 }
-MOVES = "swaps", "rectangular-loop"
 
 
 class Sweep(NamedTuple):
@@ -60,9 +59,6 @@ class OverFairlets(BaseEstimator):
 
     def prepare(self, table: Table, memory=None) -> "FairletLaw":
         """The law of this table; `memory`: arrays of the run that continues, see `FairletLaw.memory`."""
-        if self.fairlet_move not in MOVES:
-            remedy = "'swaps' mixes faster; 'rectangular-loop' is Algorithm 1, step by step."
-            raise ValueError(message("fairlet_move", f"be one of {MOVES}", repr(self.fairlet_move), remedy))
         if not self.keeps_fairlets and is_singletons(self.composition):
             refuse_unread(
                 self, "fairlet_move", "keep_fairlets", where="with composition='singletons', whose fairlets stay"
