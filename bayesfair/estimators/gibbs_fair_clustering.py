@@ -249,9 +249,10 @@ class GibbsFairClustering(PosteriorEstimator):
         self._check_room(rows, self.num_draws)
         self._draw_seed()
         check_distinct(rows, self.n_clusters)
+        table = self._table(rows, groups, weight)
         if self._loss.translation_invariant and self._mixed.n_numbers:
             warn_of_scales(rows[:, : self._mixed.n_numbers], self._mixed.names)
-        law = target.prepare(self._table(rows, groups, weight))
+        law = target.prepare(table)
         law, states, found = starts_of(law, search, self.num_chains, self.num_warmup, self.n_jobs, self.progress_bar)
         chains = Chains(law, states, self.n_jobs)
         chains.compile(self.progress_bar)

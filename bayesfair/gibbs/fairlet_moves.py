@@ -6,8 +6,8 @@ The loops take arrays out of the tuples once, and call functions of the few arra
 from math import exp, isinf, isnan
 from typing import NamedTuple
 
+from bayesfair._compiled import inner
 from bayesfair.gibbs.chance import accept, bernoulli, category, integer
-from bayesfair.gibbs.compiled import inner
 from bayesfair.gibbs.fairlet_costs import (
     anchored_change,
     copy_center,

@@ -12,8 +12,9 @@ from bayesfair.balanced.centroids import centroids_of
 from bayesfair.balanced.labels import cooled_labels
 from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.fairlets.dissimilarity import SquaredEuclidean
-from bayesfair.fairness.balanced import balance_constraint
-from bayesfair.gibbs.balance import Balance, at_least, families, within_one_row
+from bayesfair.fairness.balanced import balance_constraint, is_exact
+from bayesfair.fairness.bounded_sizes import balance_of
+from bayesfair.gibbs.balance import WITHIN, Balance, at_least, families, within_one_row
 from bayesfair.gibbs.chance import seeded
 from bayesfair.gibbs.loss import refuse_start, refuse_value
 from bayesfair.gibbs.target import Dispersion, Room, Table, check_temperature, is_fixed
@@ -72,14 +73,15 @@ class Labels(BaseEstimator):
         check_temperature(table, 1, "one number for target='labels'", "Give lambda alone: there are no fairlets.")
         return LabelsLaw(table, self)
 
-    def balance(self, groups) -> Balance:
-        """The balanced set for kernels: combinations are the groups, attributes their `parts`."""
-        codes = [part.code for part in groups.parts or (groups,)]
-        kept = families(codes, groups.code if self.crossed else None)
+    def balance(self, groups, room=1) -> Balance:
+        """The balanced set for kernels: combinations are the groups, of less than `room` rows off, attributes their `parts`."""
+        codes = [part.code[groups.code] for part in groups.parts] or [groups.code]
+        group, first, of_cell = families(codes, None if groups.attributes else groups.code)
         sizes = {"size_min": self.size_min, "size_max": self.size_max}
         if self.min_balance == "exact":
-            return within_one_row(*kept, **sizes)
-        return at_least(self.min_balance, *kept, **sizes)
+            slack = np.where(np.arange(first[-1]) < first[1], room - 1 + WITHIN, WITHIN)
+            return within_one_row(group, first, of_cell, **sizes, slack=slack)
+        return at_least(self.min_balance, group, first, of_cell, **sizes)
 
 
 class LabelsLaw:
@@ -92,7 +94,8 @@ class LabelsLaw:
         self.constraint = balance_constraint(
             table.groups, target.min_balance, table.n_clusters, size_min=target.size_min, size_max=target.size_max
         )
-        self.balance = target.balance(table.groups)
+        balance = balance_of(self.constraint)
+        self.balance = target.balance(table.groups, balance.room if is_exact(balance) else 1)
 
     @cached_property
     def units(self) -> Units:

@@ -8,8 +8,8 @@ compiled to a first-class one, so that every kernel is compiled once for all los
 from math import exp, inf, lgamma, log, pi, sqrt
 from typing import NamedTuple
 
+from bayesfair._compiled import kernel
 from bayesfair.gibbs.chance import beta, log_gamma, normal
-from bayesfair.gibbs.compiled import kernel
 from bayesfair.gibbs.own_functions import packed, unpacked
 
 KMEANS, KL, ITAKURA_SAITO, BINARY, OWN_DIVERGENCE, MINKOWSKI, OWN_PAIR = range(7)

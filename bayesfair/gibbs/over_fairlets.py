@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from bayesfair._arrays import MANY, distinct_places
-from bayesfair._check import check_integer, message, tell
+from bayesfair._check import check_integer, message, refuse_unread, tell
 from bayesfair._draws import Statistic
 from bayesfair.fairlets.compositions import Capacities, anchor_group, capacities, rule_of_small_groups
 from bayesfair.fairlets.decomposition import decompose
@@ -64,6 +64,8 @@ class OverFairlets(BaseEstimator):
         if self.fairlet_move not in MOVES:
             remedy = "'swaps' mixes faster; 'rectangular-loop' is Algorithm 1, step by step."
             raise ValueError(message("fairlet_move", f"be one of {MOVES}", repr(self.fairlet_move), remedy))
+        if not self.keeps_fairlets and is_singletons(self.composition):
+            refuse_unread(self, "fairlet_move", "keep_fairlets", where="with composition='singletons', whose fairlets stay")
         groups, held = what_to_balance(table, self.composition)
         check_temperature(table, 2, "a pair for targets over fairlets", "Pass (lambda_f, lambda_c).")
         if memory is None:
@@ -202,12 +204,15 @@ class FairletLaw:
         return state.cluster[state.fairlet]
 
 
+def is_singletons(composition) -> bool:
+    """Whether every row is a fairlet."""
+    return isinstance(composition, str) and composition == "singletons"
+
+
 def what_to_balance(table: Table, composition):
     """(groups, capacities) of the composition: everybody is in one group where fairlets are singletons."""
     groups = table.groups
-    if groups.attributes:
-        raise ValueError(message("crossed", "be true for targets over fairlets", "False", "Pass target='labels'."))
-    if isinstance(composition, str) and composition == "singletons":
+    if is_singletons(composition):
         groups, composition = Groups(np.zeros(len(table.X), np.int32), ("everyone",)), "auto"
     held = capacities(groups.sizes, composition, groups.names)
     n_fairlets, n_obs = len(held.lower), len(groups.code)

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayesfair._compiled import inner, kernel
 from bayesfair.gibbs.balance import penalty, penalty_with
 from bayesfair.gibbs.chance import accept, category, integer
-from bayesfair.gibbs.compiled import inner, kernel
 from bayesfair.gibbs.losses import KMEANS, OWN_DIVERGENCE, divergence, has_centers, is_own, joining, leaving, pair
 
 IMPOSSIBLE = -1e300

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayesfair._compiled import inner, kernel
 from bayesfair.gibbs.chance import gamma, integer
-from bayesfair.gibbs.compiled import inner, kernel
 from bayesfair.gibbs.losses import has_conjugate_centers
 from bayesfair.gibbs.pair_draws import draw_pair, make_tables
 from bayesfair.gibbs.units import (

@@ -177,7 +177,7 @@ class OfFairlets(NamedTuple):
     def rows(self):
         """(A, b): a cluster with counts n can be formed if A n <= b."""
         pairs, each = np.argwhere(np.isfinite(self.most)), np.eye(len(self.most))
-        return each[pairs[:, 0]] - self.most[tuple(pairs.T)][:, None] * each[pairs[:, 1]], 0.0
+        return each[pairs[:, 0]] - self.most[tuple(pairs.T)][:, None] * each[pairs[:, 1]], np.zeros(len(pairs))
 
 
 def balance_kept(tree: "DataTree") -> BalanceConstraint | OfFairlets | None:

@@ -8,7 +8,7 @@ import threading
 import jax
 import numpy as np
 import pytest
-from distributed.loopback import found, said
+from processes.loopback import found, said
 
 import bayesfair as bf
 from bayesfair.posterior.saved import STATE
