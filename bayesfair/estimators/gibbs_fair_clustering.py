@@ -435,9 +435,10 @@ class GibbsFairClustering(PosteriorEstimator):
 
     def _check_room(self, X, num_draws):
         shape, sizes = (self.num_chains, num_draws, len(X)), (self.n_clusters, X.shape[1])
-        taken = {"sampling": sampler_bytes(self.num_chains, X.shape[1])}
-        keep = self._keeping()
+        keep, target = self._keeping(), resolve_target(self.target)
+        moves = target.promise == "fairlets" and not target.keeps_fairlets
         kept = 0 if keep is None else len(keep.among(num_draws))
+        taken = {"sampling": sampler_bytes(self.num_chains, X.shape[1], moves_fairlets=moves)}
         taken["fairlets"] = fairlet_bytes(self.num_chains, kept, len(X))
         if self._store is not None:
             return check_disk(self._store.path, shape, *sizes, **taken)

@@ -65,7 +65,9 @@ class OverFairlets(BaseEstimator):
             remedy = "'swaps' mixes faster; 'rectangular-loop' is Algorithm 1, step by step."
             raise ValueError(message("fairlet_move", f"be one of {MOVES}", repr(self.fairlet_move), remedy))
         if not self.keeps_fairlets and is_singletons(self.composition):
-            refuse_unread(self, "fairlet_move", "keep_fairlets", where="with composition='singletons', whose fairlets stay")
+            refuse_unread(
+                self, "fairlet_move", "keep_fairlets", where="with composition='singletons', whose fairlets stay"
+            )
         groups, held = what_to_balance(table, self.composition)
         check_temperature(table, 2, "a pair for targets over fairlets", "Pass (lambda_f, lambda_c).")
         if memory is None:
