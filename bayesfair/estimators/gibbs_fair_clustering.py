@@ -21,6 +21,7 @@ from bayesfair.estimators.mixed_tables import MixedTable, mixed_table, rows_in_r
 from bayesfair.estimators.new_rows import distances, place_fairlets, soft_memberships
 from bayesfair.estimators.saved_runs import arrays_of_run, continued_states, memory_of, modes_dataset
 from bayesfair.estimators.store import Store, Writer
+from bayesfair.estimators.withdrawn import ARGUMENTS, refusing
 from bayesfair.fairlets.dissimilarity import Minkowski
 from bayesfair.fairness.balanced import balance_constraint
 from bayesfair.fairness.groups import check_same_attributes, known_groups
@@ -141,6 +142,7 @@ class GibbsFairClustering(PosteriorEstimator):
 
     __metadata_request__fit = {"sensitive_features": True, "sample_weight": True}  # noqa: RUF012
 
+    @refusing(ARGUMENTS)
     def __init__(
         self,
         n_clusters: Count = 3,

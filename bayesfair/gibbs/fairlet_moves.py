@@ -3,7 +3,7 @@
 The loops take arrays out of the tuples once, and call functions of the few arrays that they need: see `compiled`.
 """
 
-from math import exp, isnan
+from math import exp, isinf, isnan
 from typing import NamedTuple
 
 from bayesfair._compiled import inner
@@ -32,7 +32,7 @@ from bayesfair.gibbs.fairlets import (
     pair_up,
     reach_anew,
 )
-from bayesfair.gibbs.losses import KMEANS, pair
+from bayesfair.gibbs.losses import KMEANS, is_own, pair
 
 
 class SweepPlan(NamedTuple):
@@ -116,8 +116,9 @@ def exchanges(s, data, loss, plan, state, scratch, first, last):
         if data.anchor != NOBODY:
             fairlets = anchored_change(x, weight, loss, row, other, middle, members, size, anchors, a, v, b, f, h)
         log = log_ratio(lam_f, lam, fairlets, clusters)
-        if isnan(log):
+        if isnan(log) or (is_own(loss) and isinf(fairlets + clusters)):
             step[FAILED] = a + 1
+            value[LOSS_C] = fairlets + clusters
             break
         if bernoulli(s, heat_bath(log)) if at >= n_single else accept(s, log):
             step[SWAPPED] += 1
@@ -298,8 +299,9 @@ def reallocations(s, loss, state, scratch, first, last):
         least = cost[0]
         for k in range(n_clusters):
             least = min(least, cost[k])
-            if isnan(cost[k]):
+            if isnan(cost[k]) or (is_own(loss) and isinf(cost[k])):
                 step[FAILED] = members[f, 0] + 1
+                value[LOSS_C] = cost[k]
         if step[FAILED] > 0:
             break
         for k in range(n_clusters):

@@ -17,9 +17,10 @@ from bayesfair.fairness.balanced import balance_constraint, is_exact
 from bayesfair.fairness.bounded_sizes import balance_of
 from bayesfair.gibbs.balance import WITHIN, Balance, at_least, families, within_one_row
 from bayesfair.gibbs.chance import seeded
+from bayesfair.gibbs.loss import refuse_start, refuse_value
 from bayesfair.gibbs.target import Dispersion, Room, Table, check_temperature, is_fixed
 from bayesfair.gibbs.temperature import start_dispersion
-from bayesfair.gibbs.units import LAMBDA, LOSS, Units, UnitState, new_state
+from bayesfair.gibbs.units import FAILED, LAMBDA, LOSS, Units, UnitState, new_state
 from bayesfair.gibbs.walk import Schedule, learn, walk
 
 STATISTICS = {
@@ -136,7 +137,10 @@ class LabelsLaw:
     def state(self, chain: int, labels, lam: float) -> UnitState:
         """A chain's state from scratch."""
         words = seeded(self.table.seed, chain)
-        return new_state(words, labels, self.units, self.code, self.balance, self.table.n_clusters, WEAKEST, lam)
+        state = new_state(words, labels, self.units, self.code, self.balance, self.table.n_clusters, WEAKEST, lam)
+        if not np.isfinite(state.number[LOSS]):
+            refuse_start(self.table.loss, self.table.X, state.label, range(len(labels)))
+        return state
 
     @property
     def memory(self) -> dict:
@@ -151,18 +155,25 @@ class LabelsLaw:
     def learn(self, state: UnitState, passes: int):
         """Sweeps that learn the penalties of the relaxed law, in place."""
         learn(self.units, self.code, self.balance, self.schedule, state, passes)
+        self._refuse_failure(state)
 
     def advance(self, state: UnitState, thinning: int, visits: int, room: Room, first: int) -> int:
         numbers = np.empty((len(room.scalars), 2))
         per = thinning * len(self.table.X)
         args = self.units, self.code, self.balance, self.schedule, state, per, visits
         last = walk(*args, room.labels, numbers, first)
+        self._refuse_failure(state)
         lam, loss = numbers[first:last].T
         lp = -lam * loss
         if self.schedule.shape > 0:
             lp += (self.schedule.shape - 1) * np.log(lam) - self.schedule.rate * lam
         room.scalars[first:last] = np.stack([lp, loss, lam], 1)
         return last
+
+    def _refuse_failure(self, state: UnitState):
+        """Raise a ValueError if a loss of the user's own was not finite."""
+        if state.step[FAILED]:
+            refuse_value(state.number[LOSS], state.step[FAILED] - 1, "when it moved")
 
     def labels(self, state: UnitState) -> np.ndarray:
         return state.label

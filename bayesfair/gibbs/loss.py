@@ -9,6 +9,7 @@ import numpy as np
 from bayesfair._check import check_number, message
 from bayesfair.fairlets.dissimilarity import Bregman, Dissimilarity, Minkowski, resolve_dissimilarity
 from bayesfair.gibbs import losses as code
+from bayesfair.gibbs.own_functions import compiled
 
 KINDS = {"kmeans": code.KMEANS, "kl": code.KL, "itakura-saito": code.ITAKURA_SAITO, "binary": code.BINARY}
 NAMES = *KINDS, "manhattan"
@@ -102,6 +103,9 @@ class OwnDivergence(Bregman):
     def divergence(self, x, y):
         return over_rows(self.function, x, y)
 
+    def check(self, X):
+        check_finite(self.to_center(X, X.mean(0)), "paid for the mean of all rows")
+
 
 @dataclass(frozen=True)
 class OwnPair(Dissimilarity):
@@ -114,6 +118,35 @@ class OwnPair(Dissimilarity):
 
     def to_center(self, x, center):
         return over_rows(self.function, x, center)
+
+    def check(self, X):
+        check_finite(self.between(X, np.roll(X, 1, axis=0)), "paid for the row before it")
+
+
+def check_finite(paid, where: str):
+    """Raise a ValueError for the first row whose cost is not a finite number."""
+    wrong = np.flatnonzero(~np.isfinite(paid))
+    if len(wrong):
+        refuse_value(paid[wrong[0]], wrong[0], where)
+
+
+def refuse_value(value, row, where: str):
+    """Raise the ValueError that stops a run: this row of the table made the loss this value, NaN or infinite."""
+    remedy = "Check it with bf.gibbs.check_loss: guard logarithms, roots and quotients."
+    raise ValueError(
+        message("loss", "give finite numbers for all rows and means", f"{value} for row {row}, {where}", remedy)
+    )
+
+
+def refuse_start(loss, points, labels, rows):
+    """Raise a ValueError for the first point, with its row of the table, that makes the loss of these clusters not finite."""
+    for i, k in enumerate(labels):
+        others = points[labels == k]
+        paid = loss.dissimilarity.between(points[i], others)
+        if loss.has_centers:
+            paid = loss.dissimilarity.to_center(points[i], others.mean(0, keepdims=True))
+        if not np.isfinite(paid).all():
+            refuse_value(paid[~np.isfinite(paid)][0], rows[i], "in its cluster at the start")
 
 
 def over_rows(function, x, y):
@@ -138,20 +171,3 @@ def resolve_loss(loss) -> Loss | NamedLoss:
         return NamedLoss(resolve_dissimilarity(loss))
     rule = f"be one of {', '.join(map(repr, NAMES))}, bf.gibbs.Minkowski(power) or bf.gibbs.Loss(...)"
     raise ValueError(message("loss", rule, repr(loss), "A function of your own goes into bf.gibbs.Loss."))
-
-
-_compiled: dict[Callable | None, object] = {}
-
-
-def compiled(function: Callable | None):
-    """A first-class function for Numba, of two float64 rows; a stand-in for None. Compiled once in a process."""
-    from numba import cfunc, types
-
-    if function not in _compiled:
-        row = types.float64[::1]
-        _compiled[function] = cfunc(types.float64(row, row))(_nothing if function is None else function)
-    return _compiled[function]
-
-
-def _nothing(x, y):
-    return 0.0

@@ -17,6 +17,7 @@ from bayesfair.gibbs.chance import seeded
 from bayesfair.gibbs.fairlet_chain import go_on
 from bayesfair.gibbs.fairlet_moves import SweepPlan
 from bayesfair.gibbs.fairlets import FAILED, LOSS_C, LOSS_F, NOBODY, Fairlets, State, new_state
+from bayesfair.gibbs.loss import refuse_start, refuse_value
 from bayesfair.gibbs.near_rows import near_pairs
 from bayesfair.gibbs.target import Dispersion, Room, Table, check_temperature, is_fixed
 from bayesfair.gibbs.temperature import start_dispersion
@@ -158,7 +159,12 @@ class FairletLaw:
     def state(self, chain: int, fairlet, cluster, lambda_f: float, lam: float) -> State:
         """A chain's state from scratch."""
         words = seeded(self.table.seed, chain)
-        return new_state(words, self.data, self.code, fairlet, cluster, self.table.n_clusters, lambda_f, lam)
+        state = new_state(words, self.data, self.code, fairlet, cluster, self.table.n_clusters, lambda_f, lam)
+        if not np.isfinite(state.value).all():
+            first = np.unique(fairlet, return_index=True)[1]
+            refuse_start(self.table.loss, self.table.X, np.asarray(fairlet), range(len(fairlet)))
+            refuse_start(self.table.loss, state.total / state.mass[:, None], state.cluster, first)
+        return state
 
     def advance(self, state: State, thinning: int, visits: int, room: Room, first: int) -> int:
         numbers = np.empty((len(room.scalars), 6))
@@ -190,9 +196,7 @@ class FairletLaw:
     def _refuse_failure(self, state: State):
         """Raise a ValueError if a loss was not a number."""
         if state.step[FAILED]:
-            row = int(state.step[FAILED]) - 1
-            rule = "give numbers for all pairs of rows and means"
-            raise ValueError(message("loss", rule, f"NaN when row {row} moved", "Check it with bf.gibbs.check_loss."))
+            refuse_value(state.value[LOSS_C], state.step[FAILED] - 1, "when it moved")
 
     def labels(self, state: State) -> np.ndarray:
         return state.cluster[state.fairlet]
