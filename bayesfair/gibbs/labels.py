@@ -15,6 +15,7 @@ from bayesfair.fairlets.dissimilarity import SquaredEuclidean
 from bayesfair.fairness.balanced import balance_constraint
 from bayesfair.gibbs.balance import Balance, at_least, families, within_one_row
 from bayesfair.gibbs.chance import seeded
+from bayesfair.gibbs.modes.jump import with_jumps_of
 from bayesfair.gibbs.target import Dispersion, Room, Table, check_temperature, is_fixed
 from bayesfair.gibbs.temperature import start_dispersion
 from bayesfair.gibbs.units import LAMBDA, LOSS, Units, UnitState, new_state
@@ -69,7 +70,7 @@ class Labels(BaseEstimator):
         remedy = f"There are {len(table.X)} rows: ask for fewer."
         check_integer("n_clusters", table.n_clusters, maximum=len(table.X), remedy=remedy)
         check_temperature(table, 1, "one number for target='labels'", "Give lambda alone: there are no fairlets.")
-        return LabelsLaw(table, self)
+        return with_jumps_of(LabelsLaw(table, self), memory)
 
     def balance(self, groups) -> Balance:
         """The balanced set for kernels: combinations are the groups, attributes their `parts`."""

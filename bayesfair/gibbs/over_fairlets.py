@@ -17,6 +17,7 @@ from bayesfair.gibbs.chance import seeded
 from bayesfair.gibbs.fairlet_chain import go_on
 from bayesfair.gibbs.fairlet_moves import SweepPlan
 from bayesfair.gibbs.fairlets import FAILED, LOSS_C, LOSS_F, NOBODY, Fairlets, State, new_state
+from bayesfair.gibbs.modes.jump import with_jumps_of
 from bayesfair.gibbs.near_rows import near_pairs
 from bayesfair.gibbs.target import Dispersion, Room, Table, check_temperature, is_fixed
 from bayesfair.gibbs.temperature import start_dispersion
@@ -70,7 +71,7 @@ class OverFairlets(BaseEstimator):
         else:
             fairlet, gap = memory["start"], None
         data = make_fairlets(table, groups, held, fairlet, self.keeps_fairlets)
-        return FairletLaw(table, data, fairlet, self, gap)
+        return with_jumps_of(FairletLaw(table, data, fairlet, self, gap), memory)
 
 
 class FairletLaw:
