@@ -82,8 +82,10 @@ class Search:
 
 
 def find_modes(search: Search, n_starts: int, n_sweeps: int, num_chains: int) -> list[Mode]:
-    """The modes that the starts of the law lead to, best first. From the best run of every mode chains go on once more, which
-    shows the mode's spread, and merges runs that had not yet arrived."""
+    """The modes that the starts of the law lead to, best first.
+
+    From the best run of every mode chains go on once more. They show the spread, and merge runs that had not yet arrived.
+    """
     modes = grouped(search.settle(search.law.starts(n_starts), n_sweeps))
     if len(modes) < 2:
         return modes

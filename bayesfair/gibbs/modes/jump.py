@@ -1,7 +1,7 @@
 """Jumps between modes: a nonequilibrium candidate, exactly accepted (DESIGN 2.7; Nilmeier, Crooks, Minh and Chodera 2011).
 
-A jump draws centres m given the clustering, finds the mode nearest to them, chooses another one, and maps theta = (m, lambda) to
-the same place of that mode. theta goes there in T small steps, and after each the clustering follows by a kernel that is
+A jump draws centres m given the clustering, finds the mode nearest to them, chooses another one, and maps theta = (m, lambda)
+to the same place of that mode. theta goes there in T small steps, and after each the clustering follows by a kernel that is
 reversible for pi(z | theta_t). The changes of log pi(z, theta) at the steps add up to the work w, and the end is accepted with
 probability min(1, exp(w) |dT|).
 
@@ -79,7 +79,7 @@ class FairletPaths:
 
 
 def paths_of(law) -> UnitPaths | FairletPaths | None:
-    """The paths between modes of this law, None if it has none: without a density, or conjugate centres, or with one cluster."""
+    """The paths between modes of this law; None without a density, without conjugate centres, or with one cluster."""
     if "lp" not in law.statistics or not law.table.loss.has_conjugate_centers or law.table.n_clusters == 1:
         return None
     return UnitPaths(law) if law.state_type is units.UnitState else FairletPaths(law)
