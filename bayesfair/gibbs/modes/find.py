@@ -60,25 +60,30 @@ class Mode:
 
 
 class Search:
-    """Runs of a search: the law, joblib tasks, a progress bar, and how many runs there were."""
+    """Runs of a search: the law, joblib tasks, how many runs and sweeps there were, and a bar that shows these."""
 
     def __init__(self, law, tasks, bar):
         self.law, self.paths, self.tasks, self.bar = law, paths_of(law), tasks, bar
-        self.made = 0
+        self.made, self.spent = 0, 0
 
     def words(self):
         """A generator that no other run has."""
         self.made += 1
         return seeded(self.law.table.seed, FIRST_CHAIN + self.made)
 
-    def settle(self, states, n_sweeps) -> list[Settled]:
-        """Run every state for so many sweeps, with a generator of its own; runs that do not come into balance are left out."""
+    def spend(self, n_sweeps):
+        """Count sweeps that were made."""
+        self.spent += n_sweeps
+        self.bar.update(n_sweeps)
+
+    def settle(self, states, n_sweeps) -> list[Settled | None]:
+        """Run every state for so many sweeps, with a generator of its own; None for runs that do not come into balance."""
         begun = [copied(state) for state in states]
         for state in begun:
             state.words[:] = self.words()
         runs = self.tasks(delayed(settled)(self.law, self.paths, state, n_sweeps) for state in begun)
-        self.bar.update(len(begun) * n_sweeps)
-        return [run for run in runs if run is not None]
+        self.spend(len(begun) * n_sweeps)
+        return runs
 
 
 def find_modes(search: Search, n_starts: int, n_sweeps: int, num_chains: int) -> list[Mode]:
@@ -89,13 +94,16 @@ def find_modes(search: Search, n_starts: int, n_sweeps: int, num_chains: int) ->
     modes = grouped(search.settle(search.law.starts(n_starts), n_sweeps))
     if len(modes) < 2:
         return modes
-    n_sweeps = max(n_starts * n_sweeps // (2 * len(modes) * num_chains), 2 * SNAPSHOTS)
-    again = search.settle([mode.best.state for mode in modes for _ in range(num_chains)], n_sweeps)
+    half = n_starts * n_sweeps // (2 * len(modes))
+    copies = max(1, min(num_chains, half // (2 * SNAPSHOTS)))
+    again = search.settle(
+        [mode.best.state for mode in modes for _ in range(copies)], max(half // copies, 2 * SNAPSHOTS)
+    )
     arrived = grouped(again)
-    for mode in arrived:
-        mode.starts = 0
+    for home in arrived:
+        home.starts = 0
     for at, mode in enumerate(modes):
-        own = {id(run) for run in again[at * num_chains : (at + 1) * num_chains]}
+        own = {id(run) for run in again[at * copies : (at + 1) * copies]}
         home = max(arrived, key=lambda there: sum(id(run) in own for run in there.runs))
         home.starts += mode.starts
     return arrived
@@ -142,10 +150,10 @@ def matched(place, other):
     return columns, np.sqrt(apart[rows, columns])
 
 
-def grouped(runs: list[Settled]) -> list[Mode]:
+def grouped(runs: list[Settled | None]) -> list[Mode]:
     """Runs that ended in the same place together, the best place first."""
     modes: list[Mode] = []
-    for run in sorted(runs, key=lambda run: -run.score):
+    for run in sorted((run for run in runs if run is not None), key=lambda run: -run.score):
         home = next((mode for mode in modes if in_one_place(mode.best, run)), None)
         if home is None:
             modes.append(Mode([run], 1))

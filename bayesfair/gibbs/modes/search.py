@@ -87,7 +87,7 @@ def starts_of(law, search: ModeSearch | None, num_chains: int, num_warmup: int, 
         masses = None
         if len(modes) > 1 and search.jumps is not None and looking.paths is not None:
             longest = None if search.jumps == "auto" else search.jumps
-            masses = weigh(looking, modes, num_chains, 2 * budget - bar.n, longest)
+            masses = weigh(looking, modes, num_chains, 2 * budget, longest)
         bar.total = bar.n
     return begun(looking, modes, masses, num_chains, n_starts)
 

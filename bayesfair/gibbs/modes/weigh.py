@@ -15,7 +15,7 @@ NEGLIGIBLE = -10.0  # log of a mass below which a mode gets no chain
 LIGHT = -5.0  # likewise if only bounds are known: a chain there would stay
 FIRST_LENGTH = 16
 LONGER = 2  # times as many steps if masses are not known
-JUMPS = 8  # in each direction in a round
+JUMPS = 8  # in each direction in a round; fewer, but two at least, if there are many modes
 APART = 8  # sweeps between starts of jumps
 ENOUGH_SE = 0.3
 ROUNDS = 16  # rounds of jumps at one length, if works overlap
@@ -50,15 +50,17 @@ def is_settled(ratio: LogRatio) -> bool:
 
 
 def weigh(search: Search, modes: list[Mode], size: int, budget: float, longest: int | None = None) -> Masses:
-    """Weigh the modes from `size` chains in each, within a budget of sweeps, or up to paths of length `longest`."""
+    """Weigh the modes from `size` chains in each, until the search has spent its budget, or up to paths of length `longest`."""
     places, pools = ready(search, modes, size)
     best, ratio, gone = 0, [ITSELF, *[UNKNOWN] * (len(modes) - 1)], set()
-    length = min(FIRST_LENGTH, longest or FIRST_LENGTH)
+    length, n_jumps = min(FIRST_LENGTH, longest or FIRST_LENGTH), JUMPS
+    if longest is None:
+        n_jumps = int(np.clip(budget // (4 * (FIRST_LENGTH + APART) * (len(modes) - 1)), 2, JUMPS))
     while True:
         for j in range(len(modes)):
             if j != best and j not in gone and not is_settled(ratio[j]):
-                measured, stayed, spent = measure(search, places, pools, (best, j), length, budget)
-                budget -= spent
+                rounds = 1 + max(0, budget - search.spent) // (2 * n_jumps * (length + APART))
+                measured, stayed = measure(search, places, pools, (best, j), length, n_jumps, min(rounds, ROUNDS))
                 ratio[j] = both(ratio[j], measured) if both(ratio[j], measured) != UNKNOWN else measured
                 gone |= {number for number, has_stayed in zip((best, j), stayed) if not has_stayed}
         left = [j for j in range(len(modes)) if j not in gone]
@@ -75,7 +77,8 @@ def weigh(search: Search, modes: list[Mode], size: int, budget: float, longest: 
             best, ratio[heaviest] = heaviest, ITSELF
         unsettled = [j for j in left if not is_settled(ratio[j])]
         then = LONGER * length
-        is_affordable = 2 * JUMPS * (then + APART) * len(unsettled) <= budget if longest is None else length < longest
+        cost = 2 * n_jumps * (then + APART) * len(unsettled)
+        is_affordable = search.spent + cost <= budget if longest is None else length < longest
         if not unsettled or not is_affordable:
             return Masses(best, ratio, gone, pools, places, length)
         length = then if longest is None else min(then, longest)
@@ -95,22 +98,25 @@ def ready(search: Search, modes: list[Mode], size: int):
     return places, pools
 
 
-def measure(search: Search, places: Places, pools, pair, length: int, budget: float):
-    """(log mass(b) / mass(a) of a pair (a, b) by jumps of this length, did most chains of each stay there, sweeps)."""
+def measure(search: Search, places: Places, pools, pair, length: int, n_jumps: int, most: int):
+    """(log mass(b) / mass(a) of a pair (a, b) by jumps of this length, did most chains of each stay there?).
+
+    Rounds of jumps are repeated, at `most` so often, as long as works overlap and tell too little.
+    """
     between = Places(*(part[list(pair)] for part in places))
-    works, ratio, rounds, cost = [np.zeros(0), np.zeros(0)], UNKNOWN, 0, 2 * JUMPS * (length + APART)
-    while rounds == 0 or (rounds < ROUNDS and ratio.known and ratio.se > ENOUGH_SE and (rounds + 1) * cost <= budget):
+    works, ratio, rounds, made = [np.zeros(0), np.zeros(0)], UNKNOWN, 0, [0, 0]
+    while rounds == 0 or (rounds < most and ratio.known and ratio.se > ENOUGH_SE):
         for way, number in enumerate(pair):
-            each = -(-JUMPS // len(pools[number]))
-            made = search.tasks(
-                delayed(jumps)(search.law, search.paths, state, between, length, each) for state in pools[number]
-            )
-            pools[number] = [state for state, _ in made]
-            found = np.concatenate([one for _, one in made])
+            pool, each = pools[number], -(-n_jumps // len(pools[number]))
+            task = delayed(jumps)
+            ends = search.tasks(task(search.law, search.paths, state, between, length, each) for state in pool)
+            pools[number] = [state for state, _ in ends]
+            found = np.concatenate([one for _, one in ends])
             works[way] = np.append(works[way], found[found[:, 0] == way, 1])
-        search.bar.update(cost)
+            made[way] += len(found)
+            search.spend(len(found) * (length + APART))
         ratio, rounds = log_mass_ratio(*works), rounds + 1
-    return ratio, [2 * len(own) > rounds * JUMPS for own in works], rounds * cost
+    return ratio, [2 * len(own) > n for own, n in zip(works, made)]
 
 
 def jumps(law, paths, state, places: Places, length: int, number: int):
