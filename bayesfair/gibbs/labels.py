@@ -18,6 +18,7 @@ from bayesfair.fairness.bounded_sizes import balance_of
 from bayesfair.gibbs.balance import WITHIN, Balance, at_least, families, within_one_row
 from bayesfair.gibbs.chance import seeded
 from bayesfair.gibbs.loss import refuse_start, refuse_value
+from bayesfair.gibbs.modes.jump import with_jumps_of
 from bayesfair.gibbs.target import Dispersion, Room, Table, check_temperature, is_fixed
 from bayesfair.gibbs.temperature import start_dispersion
 from bayesfair.gibbs.units import FAILED, LAMBDA, LOSS, Units, UnitState, new_state
@@ -72,7 +73,7 @@ class Labels(BaseEstimator):
         remedy = f"There are {len(table.X)} rows: ask for fewer."
         check_integer("n_clusters", table.n_clusters, maximum=len(table.X), remedy=remedy)
         check_temperature(table, 1, "one number for target='labels'", "Give lambda alone: there are no fairlets.")
-        return LabelsLaw(table, self)
+        return with_jumps_of(LabelsLaw(table, self), memory)
 
     def balance(self, groups, room=1) -> Balance:
         """The balanced set for kernels: combinations are the groups, of less than `room` rows off, attributes their `parts`."""

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from bayesfair._arrays import MANY, distinct_places
-from bayesfair._check import check_integer, message, refuse_unread, tell
+from bayesfair._check import check_integer, refuse_unread, tell
 from bayesfair._draws import Statistic
 from bayesfair.fairlets.compositions import Capacities, anchor_group, capacities, rule_of_small_groups
 from bayesfair.fairlets.decomposition import decompose
@@ -18,6 +18,7 @@ from bayesfair.gibbs.fairlet_chain import go_on
 from bayesfair.gibbs.fairlet_moves import SweepPlan
 from bayesfair.gibbs.fairlets import FAILED, LOSS_C, LOSS_F, NOBODY, Fairlets, State, new_state
 from bayesfair.gibbs.loss import refuse_start, refuse_value
+from bayesfair.gibbs.modes.jump import with_jumps_of
 from bayesfair.gibbs.near_rows import near_pairs
 from bayesfair.gibbs.target import Dispersion, Room, Table, check_temperature, is_fixed
 from bayesfair.gibbs.temperature import start_dispersion
@@ -71,7 +72,7 @@ class OverFairlets(BaseEstimator):
         else:
             fairlet, gap = memory["start"], None
         data = make_fairlets(table, groups, held, fairlet, self.keeps_fairlets)
-        return FairletLaw(table, data, fairlet, self, gap)
+        return with_jumps_of(FairletLaw(table, data, fairlet, self, gap), memory)
 
 
 class FairletLaw:
