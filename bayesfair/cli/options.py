@@ -115,9 +115,11 @@ class Taker(NamedTuple):
 
     @property
     def rule(self):
-        """What must be typed beside the setting, in words."""
+        """What must be typed beside the setting, or must not, in words."""
         option, (*others, last) = OPTIONS[self.of.name], self.kinds
-        return f"with {option} {' or '.join([', '.join(others)] * bool(others) + [last])}"
+        if not self.is_named:
+            return f"without {option}"
+        return f"with {option} {f'{", ".join(others)} or ' if others else ''}{last}"
 
     def kind(self, option, typed) -> type:
         """The class that was typed, or is usual, and must have the setting; else the only one, whose name cannot be typed."""
@@ -126,11 +128,8 @@ class Taker(NamedTuple):
             return self.kinds[asked]
         if not self.is_named and self.of.name not in typed:
             return next(iter(self.kinds.values()))
-        got, rule = (
-            f"{OPTIONS[self.of.name]} {asked}",
-            self.rule if self.is_named else f"without {OPTIONS[self.of.name]}",
-        )
-        raise ValueError(message(option, f"come {rule}", got, "Leave one of them out."))
+        got = f"{OPTIONS[self.of.name]} {asked}"
+        raise ValueError(message(option, f"come {self.rule}", got, "Leave one of them out."))
 
 
 @cache
