@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -50,7 +49,7 @@ class Loss:
         if (self.divergence is None) == (self.pair is None):
             raise ValueError("Give bf.gibbs.Loss either divergence= or pair=, a function of two rows.")
 
-    @cached_property
+    @property
     def dissimilarity(self) -> Dissimilarity:
         """The same function over arrays, for fairlets, starts and new rows."""
         return OwnPair(self.pair) if self.divergence is None else OwnDivergence(self.divergence)
@@ -63,7 +62,12 @@ class Loss:
     has_conjugate_centers = False
 
     def code(self) -> code.LossCode:
-        """The loss as kernels read it."""
+        """Compile the function, for kernels.
+
+        Returns
+        -------
+        LossCode
+        """
         kind = code.OWN_DIVERGENCE if self.has_centers else code.OWN_PAIR
         return code.LossCode(kind, 1.0, compiled(self.divergence or self.pair))
 

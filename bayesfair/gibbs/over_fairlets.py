@@ -60,7 +60,19 @@ class OverFairlets(BaseEstimator):
     fairlet_move = "swaps"
 
     def prepare(self, table: Table, memory=None) -> "FairletLaw":
-        """The law of this table; `memory`: arrays of the run that continues, see `FairletLaw.memory`."""
+        """Prepare the law of a table.
+
+        Parameters
+        ----------
+        table : Table
+            What is sampled.
+        memory : dict, optional
+            Arrays of the run that continues, see `FairletLaw.memory`.
+
+        Returns
+        -------
+        FairletLaw
+        """
         if self.fairlet_move not in MOVES:
             remedy = "'swaps' mixes faster; 'rectangular-loop' is Algorithm 1, step by step."
             raise ValueError(message("fairlet_move", f"be one of {MOVES}", repr(self.fairlet_move), remedy))

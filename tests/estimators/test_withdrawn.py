@@ -38,7 +38,7 @@ def test_the_estimator_stays_as_scikit_learn_wants_it():
 
 @pytest.mark.parametrize("name", _WITHDRAWN)
 def test_withdrawn_names_of_the_room_say_what_to_use(name):
-    with pytest.raises(AttributeError, match=rf"bayesfair\.gibbs\.{name} is withdrawn\. [A-Z].*\.$"):
+    with pytest.raises(AttributeError, match=rf"bf\.gibbs\.{name} is withdrawn\. [A-Z].*\.$"):
         getattr(bf.gibbs, name)
 
 
