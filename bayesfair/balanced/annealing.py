@@ -21,12 +21,12 @@ from bayesfair.fairness.balanced import is_exact
 from bayesfair.fairness.bounded_sizes import balance_of, size_bounds
 
 PART = 2**16  # rows that are sorted together
-RATE = 1.1  # growth factor of lambda
+RATE = 1.2  # growth factor of lambda
 COLDEST = 50.0  # lambda times the loss per row at which labels are practically hard
 MOST = 250  # largest number of temperatures, if the loss goes to 0
 JITTER = 1e-3  # relative to the spread: separates equal centres
 SOLVES = 20  # largest number of Newton steps at one temperature
-UNFAIR = 1e-2  # violation, in rows of an average cluster, at which duals are good enough
+UNFAIR, ON_THE_WAY = 1e-2, 3e-2  # violations, in rows of an average cluster, at which duals are good enough
 DAMPING = 1e-3  # damping of Newton's first step, in rows of an average cluster
 EASED, HARDENED = 10.0, 10.0  # good steps divide the damping by it, bad ones multiply
 ROUNDING = 1e-6  # rise of the dual per row that may be rounding
@@ -262,13 +262,17 @@ class Annealer(NamedTuple):
         Starts whose labels are not balanced get an infinite loss.
         """
         mu = np.zeros((len(centers), len(self.multipliers.A), centers.shape[1])) if mu is None else mu / temperature
+        per_row = self.per_row
         for _ in range(MOST):
             noise = JITTER * self.spread * self.rng.normal(size=centers.shape)
             centers = self.loss.inside(centers + noise)
-            mu, found = balanced_moments(self.loss, self.rows, self.multipliers, centers, mu, temperature)
+            is_last = temperature <= self.coldest(per_row)
+            unfair = UNFAIR if is_last else ON_THE_WAY
+            mu, found = balanced_moments(self.loss, self.rows, self.multipliers, centers, mu, temperature, unfair)
             centers = np.where(found.mass > FEW, found.sum / np.maximum(found.mass, FEW), centers)
-            if temperature <= self.coldest((found.loss.min() + self.own) / self.rows.total):
+            if is_last:
                 break
+            per_row = (found.loss.min() + self.own) / self.rows.total
             temperature, mu = temperature / RATE, mu * RATE
         fair = self.multipliers.unfair(mu, found.counts) <= UNFAIR * self.rows.total / centers.shape[1]
         loss = np.where(fair, found.loss + self.own, np.inf)

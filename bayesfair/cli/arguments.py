@@ -130,7 +130,8 @@ def _add_seed(parser):
 def _add_columns(parser):
     group = parser.add_argument_group("columns (quote a name that holds a comma: '\"income, gross\",age')")
     columns = {"metavar": "COL[,COL]"}
-    _add(group, "--sensitive", _names, required=True, help="protected attributes; several are crossed", **columns)
+    several = "protected attributes; several are balanced each and combined"
+    _add(group, "--sensitive", _names, required=True, help=several, **columns)
     standard = "default: every numeric column that is neither sensitive, nor constant, nor row names"
     _add(group, "--features", _names, help=standard, **columns)
     _share(group, "--index", "--standardize")

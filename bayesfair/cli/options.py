@@ -126,7 +126,10 @@ class Taker(NamedTuple):
             return self.kinds[asked]
         if not self.is_named and self.of.name not in typed:
             return next(iter(self.kinds.values()))
-        got, rule = f"{OPTIONS[self.of.name]} {asked}", self.rule if self.is_named else "alone"
+        got, rule = (
+            f"{OPTIONS[self.of.name]} {asked}",
+            self.rule if self.is_named else f"without {OPTIONS[self.of.name]}",
+        )
         raise ValueError(message(option, f"come {rule}", got, "Leave one of them out."))
 
 

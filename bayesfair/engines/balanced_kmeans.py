@@ -32,8 +32,9 @@ class BalancedKMeans(Engine):
         "exact": in every cluster each group's count differs by less than one row from its share of the data. A number:
         the least balance of every cluster, at most the balance of the data.
     crossed : bool, default True
-        Whether several sensitive columns are crossed into one group. False balances every column on its own, which is
-        weaker.
+        Whether combinations of several sensitive columns are balanced beside every column on its own. If no counts are
+        found that have every combination within one row of its share too, combinations are as near to it as they can be.
+        False balances every column on its own, which is weaker.
     size_min : int, at least 1, or sequence of int, optional
         The least rows of a cluster, beside its balance: one number for all clusters, or one for each. Which rows make the
         cluster of which bound is sought like everything else. Sizes that no balanced labelling has are refused, and the

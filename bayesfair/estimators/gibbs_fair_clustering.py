@@ -162,7 +162,7 @@ class GibbsFairClustering(PosteriorEstimator):
         num_draws: Count = 1000,
         thinning: Count | Literal["auto"] = "auto",
         modes: Literal["auto"] | ModeSearch | None = "auto",
-        n_jobs: int | None = None,
+        n_jobs: Count | Literal[-1] | None = None,
         random_state: Seed | np.random.RandomState | None = None,
         progress_bar: bool = True,
     ):

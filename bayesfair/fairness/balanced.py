@@ -389,7 +389,8 @@ def _why_empty(constraint, sizes, n_clusters):
         return _why_no_such_sizes(constraint, sizes, n_clusters)
     rule = f"leave a labelling of these rows into {n_clusters} clusters"
     if isinstance(constraint, WithinOnePerson):
-        remedy = "Cross the attributes (crossed=True), pass a number, or ask for fewer clusters."
+        of_attributes = "Balance each attribute on its own (crossed=False), pass" if constraint.together else "Pass"
+        remedy = f"{of_attributes} a number, or ask for fewer clusters."
         return message("min_balance", rule, '"exact"', remedy)
     low, high = 0.0, constraint.min_balance
     wanted = np.tile(np.asarray(sizes) / n_clusters, (n_clusters, 1))

@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator
 
 from bayesfair._check import check_integer
 from bayesfair._draws import Statistic
+from bayesfair._settings import Count, Positive
 from bayesfair.balanced.centroids import centroids_of
 from bayesfair.balanced.labels import cooled_labels
 from bayesfair.balanced.problem import BalancedProblem
@@ -17,6 +18,7 @@ from bayesfair.fairness.bounded_sizes import balance_of
 from bayesfair.gibbs.balance import WITHIN, Balance, at_least, families, within_one_row
 from bayesfair.gibbs.chance import seeded
 from bayesfair.gibbs.loss import refuse_start, refuse_value
+from bayesfair.gibbs.modes.jump import with_jumps_of
 from bayesfair.gibbs.target import Dispersion, Room, Table, check_temperature, is_fixed
 from bayesfair.gibbs.temperature import start_dispersion
 from bayesfair.gibbs.units import FAILED, LAMBDA, LOSS, Units, UnitState, new_state
@@ -56,10 +58,10 @@ class Labels(BaseEstimator):
 
     def __init__(
         self,
-        min_balance: Literal["exact"] | float = "exact",
+        min_balance: Literal["exact"] | Positive = "exact",
         crossed: bool = True,
-        size_min: int | None = None,
-        size_max: int | None = None,
+        size_min: Count | None = None,
+        size_max: Count | None = None,
     ):
         self.min_balance = min_balance
         self.crossed = crossed
@@ -83,7 +85,7 @@ class Labels(BaseEstimator):
         remedy = f"There are {len(table.X)} rows: ask for fewer."
         check_integer("n_clusters", table.n_clusters, maximum=len(table.X), remedy=remedy)
         check_temperature(table, 1, "one number for target='labels'", "Give lambda alone: there are no fairlets.")
-        return LabelsLaw(table, self)
+        return with_jumps_of(LabelsLaw(table, self), memory)
 
     def balance(self, groups, room=1) -> Balance:
         """Describe the balanced set for kernels: combinations are the groups, attributes their `parts`.
@@ -196,7 +198,7 @@ class LabelsLaw:
     def _refuse_failure(self, state: UnitState):
         """Raise a ValueError if a loss of the user's own was not finite."""
         if state.step[FAILED]:
-            refuse_value(state.number[LOSS], state.step[FAILED] - 1, "when it moved")
+            refuse_value(state.number[LOSS], f"row {state.step[FAILED] - 1}, when it moved")
 
     def labels(self, state: UnitState) -> np.ndarray:
         return state.label

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from bayesfair._arrays import MANY, distinct_places
-from bayesfair._check import check_integer, message, refuse_unread, tell
+from bayesfair._check import check_integer, refuse_unread, tell
 from bayesfair._draws import Statistic
 from bayesfair.fairlets.compositions import Capacities, anchor_group, capacities, rule_of_small_groups
 from bayesfair.fairlets.decomposition import decompose
@@ -18,6 +18,7 @@ from bayesfair.gibbs.fairlet_chain import go_on
 from bayesfair.gibbs.fairlet_moves import SweepPlan
 from bayesfair.gibbs.fairlets import FAILED, LOSS_C, LOSS_F, NOBODY, Fairlets, State, new_state
 from bayesfair.gibbs.loss import refuse_start, refuse_value
+from bayesfair.gibbs.modes.jump import with_jumps_of
 from bayesfair.gibbs.near_rows import near_pairs
 from bayesfair.gibbs.target import Dispersion, Room, Table, check_temperature, is_fixed
 from bayesfair.gibbs.temperature import start_dispersion
@@ -31,7 +32,6 @@ STATISTICS = {
     "swap_rate": Statistic("figure"),
     "reallocation_rate": Statistic("figure"),
 }
-MOVES = "swaps", "rectangular-loop"
 
 
 class Sweep(NamedTuple):
@@ -73,9 +73,6 @@ class OverFairlets(BaseEstimator):
         -------
         FairletLaw
         """
-        if self.fairlet_move not in MOVES:
-            remedy = "'swaps' mixes faster; 'rectangular-loop' is Algorithm 1, step by step."
-            raise ValueError(message("fairlet_move", f"be one of {MOVES}", repr(self.fairlet_move), remedy))
         if not self.keeps_fairlets and is_singletons(self.composition):
             refuse_unread(
                 self, "fairlet_move", "keep_fairlets", where="with composition='singletons', whose fairlets stay"
@@ -87,7 +84,7 @@ class OverFairlets(BaseEstimator):
         else:
             fairlet, gap = memory["start"], None
         data = make_fairlets(table, groups, held, fairlet, self.keeps_fairlets)
-        return FairletLaw(table, data, fairlet, self, gap)
+        return with_jumps_of(FairletLaw(table, data, fairlet, self, gap), memory)
 
 
 class FairletLaw:
@@ -212,7 +209,7 @@ class FairletLaw:
     def _refuse_failure(self, state: State):
         """Raise a ValueError if a loss was not a number."""
         if state.step[FAILED]:
-            refuse_value(state.value[LOSS_C], state.step[FAILED] - 1, "when it moved")
+            refuse_value(state.value[LOSS_C], f"row {state.step[FAILED] - 1}, when it moved")
 
     def labels(self, state: State) -> np.ndarray:
         return state.cluster[state.fairlet]

@@ -18,7 +18,7 @@ IMPOSSIBLE = -1e300
 NEGLIGIBLE = 36.0  # e^-36 is below the resolution of a draw
 
 LAMBDA, LOSS = range(2)
-ROW, PASS, WAITED, VISITS, INSIDE, MOVED, TRIED, SWAPPED, OUTSIDE, FAILED = range(10)
+ROW, PASS, WAITED, VISITS, INSIDE, MOVED, TRIED, SWAPPED, OUTSIDE, FAILED, DRAWS = range(11)
 
 
 class Units(NamedTuple):
@@ -91,7 +91,7 @@ def new_state(words, labels, units: Units, loss, balance, n_clusters, strength, 
         strength=np.array(strength, float) + np.zeros((n_clusters, n_groups + 1)),
         penalty=np.zeros(n_clusters),
         number=np.array([lam, 0.0]),
-        step=np.zeros(10, np.int64),
+        step=np.zeros(11, np.int64),
     )
     sum_up(units, loss, balance, state, make_scratch(dim, n_clusters, len(balance.of_cell)))
     state.step[ROW] = n_obs - 1

@@ -26,7 +26,7 @@ def check_memory(
 
 
 def sampler_bytes(num_chains, dim, *, moves_fairlets):
-    """Bytes per row of a Gibbs sampler beside its draws: its data and starts, and the states of all chains, twice for a while."""
+    """Bytes per row of a Gibbs sampler beside its draws: its data and starts, and the chains' states, twice for a while."""
     of_state = _FAIRLETS + 4 * dim if moves_fairlets else _LABEL
     return _DATA + 8 * dim + _PAIRS * moves_fairlets + 2 * num_chains * of_state
 

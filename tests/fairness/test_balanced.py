@@ -99,6 +99,27 @@ def test_each_attribute_and_their_combinations_are_balanced_with_the_least_room(
         assert (found == inside).all((1, 2)).any()
 
 
+def test_combinations_get_the_least_room_at_which_there_are_counts(monkeypatch):
+    groups, whole = EACH_AND_TOGETHER[0][0], balanced.nearest_counts
+
+    def with_room(constraint, *rest):
+        if constraint.room < 3:
+            raise ValueError("no such counts")
+        return whole(constraint, *rest)
+
+    monkeypatch.setattr(balanced, "nearest_counts", with_room)
+    constraint = balance_constraint(groups, n_clusters=2)
+    every = np.array(tables(groups, 2))
+    fair, needed = rooms_needed(groups, every)
+    assert constraint.room == 3
+    np.testing.assert_array_equal(constraint.satisfied(every).all(-1), fair & (needed <= 3))
+    assert (needed[fair] > 1).any()
+    assert "every combination's to within 3 rows" in constraint.said()
+    monkeypatch.setattr(balanced, "WIDEST", 2)
+    with pytest.raises(ValueError, match="no such counts"):
+        balance_constraint(groups, n_clusters=2)
+
+
 @pytest.mark.parametrize("least", [0.4, 0.5, 2 / 3])
 def test_least_balance_is_that_of_the_metric(least):
     groups = of_sizes(4, 6)

@@ -101,7 +101,7 @@ while True:
 @pytest.mark.slow
 @pytest.mark.parametrize("killed", [0, 1])
 def test_a_process_that_is_killed_ends_the_other(tmp_path, killed):
-    """In one line; without process 0, where JAX's own service is, JAX may be faster to abort the other."""
+    """In one line; without process 0, where its own service is, JAX says more, and may abort the other."""
     started = start(DATA + FOR_EVER, 2, tmp_path)
     wait_until(lambda: all((tmp_path / f"{rank}.npz").exists() for rank in (0, 1)), started)
     started[killed].kill()
@@ -110,8 +110,8 @@ def test_a_process_that_is_killed_ends_the_other(tmp_path, killed):
         return
     assert status == 1
     lines = [line for line in said(tmp_path, 1 - killed).splitlines() if "[Gloo]" not in line]
-    assert len(lines) == 1, lines
-    assert lines[0].startswith("ProcessLost: another of the 2 processes has ended")
+    assert [line for line in lines if line.startswith("ProcessLost: another of the 2 processes has ended")]
+    assert killed == 0 or len(lines) == 1, lines
 
 
 def test_rows_are_dealt_within_groups(monkeypatch):

@@ -1,0 +1,191 @@
+"""Find the modes of the posterior: many short runs from different starts, grouped by where they end.
+
+With conjugate centres runs are grouped by their centres, in units of the posterior's spread; with other losses by the distance
+of their labels in bits, relative to how far a run itself moves.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import delayed
+from scipy.optimize import linear_sum_assignment
+
+from bayesfair._partitions import partition_distance
+from bayesfair.gibbs.chance import seeded
+from bayesfair.gibbs.modes.jump import paths_of
+from bayesfair.gibbs.modes.places import Places, draw_many
+from bayesfair.gibbs.run import copied
+from bayesfair.gibbs.target import Room
+from bayesfair.gibbs.units import UnitState
+
+FEWEST_SWEEPS = 48  # least sweeps of a start; a shorter warm-up has fewer starts
+MOST_SWEEPS = 1000
+SNAPSHOTS = 12  # of every run, in the second half of its sweeps
+CENTERS = 16  # draws of the centres given the clusters of a snapshot
+NEAR = 3.0  # distance of centres, in spreads, up to which two runs share a mode
+OWN = 1.5  # distance of labels up to which two runs share a mode, relative to how far each of them moves
+STUCK = 100  # visits for every one that a draw takes, after which a run does not come into the balanced set
+FIRST_CHAIN = 1 << 20  # number of the generator of the first run of the search
+
+
+class Settled(NamedTuple):
+    """The end of a run: its state, labels of its first and last snapshot, means of scalars, and its centres with spreads."""
+
+    state: Any
+    first: np.ndarray
+    labels: np.ndarray
+    lp: float  # NaN if there is no density
+    loss: float
+    lam: float
+    center: np.ndarray | None  # (K, d) in coordinates; None without conjugate centres
+    spread: np.ndarray | None
+
+    @property
+    def score(self) -> float:
+        """Higher is better."""
+        return -self.loss if np.isnan(self.lp) else self.lp
+
+
+@dataclass
+class Mode:
+    """A mode: its runs, best first, and how many starts ended there."""
+
+    runs: list[Settled]
+    starts: int
+
+    @property
+    def best(self) -> Settled:
+        return self.runs[0]
+
+
+class Search:
+    """Runs of a search: the law, joblib tasks, how many runs and sweeps there were, and a bar that shows these."""
+
+    def __init__(self, law, tasks, bar):
+        self.law, self.paths, self.tasks, self.bar = law, paths_of(law), tasks, bar
+        self.made, self.spent = 0, 0
+
+    def words(self):
+        """A generator that no other run has."""
+        self.made += 1
+        return seeded(self.law.table.seed, FIRST_CHAIN + self.made)
+
+    def spend(self, n_sweeps):
+        """Count sweeps that were made."""
+        self.spent += n_sweeps
+        self.bar.update(n_sweeps)
+
+    def settle(self, states, n_sweeps) -> list[Settled | None]:
+        """Run every state for so many sweeps, with a generator of its own; None for runs that do not come into balance."""
+        begun = [copied(state) for state in states]
+        for state in begun:
+            state.words[:] = self.words()
+        runs = self.tasks(delayed(settled)(self.law, self.paths, state, n_sweeps) for state in begun)
+        self.spend(len(begun) * n_sweeps)
+        return runs
+
+
+def find_modes(search: Search, n_starts: int, n_sweeps: int, num_chains: int) -> list[Mode]:
+    """The modes that the starts of the law lead to, best first.
+
+    From the best run of every mode chains go on once more. They show the spread, and merge runs that had not yet arrived.
+    """
+    modes = grouped(search.settle(search.law.starts(n_starts), n_sweeps))
+    if len(modes) < 2:
+        return modes
+    half = n_starts * n_sweeps // (2 * len(modes))
+    copies = max(1, min(num_chains, half // (2 * SNAPSHOTS)))
+    again = search.settle(
+        [mode.best.state for mode in modes for _ in range(copies)], max(half // copies, 2 * SNAPSHOTS)
+    )
+    arrived = grouped(again)
+    for home in arrived:
+        home.starts = 0
+    for at, mode in enumerate(modes):
+        own = {id(run) for run in again[at * copies : (at + 1) * copies]}
+        home = max(arrived, key=lambda there: sum(id(run) in own for run in there.runs))
+        home.starts += mode.starts
+    return arrived
+
+
+def settled(law, paths, state, n_sweeps) -> Settled | None:
+    """One task: a run of so many sweeps; None if its labels do not come into balance."""
+    law.learn(state, n_sweeps // 2)
+    apart, n_obs = max(1, (n_sweeps - n_sweeps // 2) // SNAPSHOTS), len(law.table.X)
+    visits = STUCK * apart * n_obs if law.state_type is UnitState else np.iinfo(np.int64).max
+    room = Room(np.empty((1, n_obs), np.int32), np.empty((0, n_obs), np.int32), np.empty((1, len(law.statistics))))
+    scalars, lams, centers, first = [], [], [], None
+    for _ in range(SNAPSHOTS):
+        if law.advance(state, apart, visits, room, 0) == 0:
+            return None
+        scalars.append(room.scalars[0].copy())
+        first = room.labels[0].copy() if first is None else first
+        if paths is not None:
+            lam, mass, total = paths.sums(state)
+            drawn = np.empty((CENTERS, *total.shape))
+            draw_many(state.words, law.code, lam, mass, total, drawn)
+            lams.append(lam)
+            centers.append(drawn)
+    of = dict(zip(law.statistics, np.mean(scalars, axis=0)))
+    place = located(centers) if centers else (None, None)
+    lam = float(np.mean(lams)) if lams else np.nan
+    return Settled(state, first, law.labels(state), of.get("lp", np.nan), of["clustering_loss"], lam, *place)
+
+
+def located(centers: list[np.ndarray]):
+    """Mean and spread (K, d) of draws of centres (n, K, d) from several snapshots, numbered as in the last one."""
+    center, spread = centers[-1].mean(0), centers[-1].std(0)
+    numbered = [drawn[:, matched((center, spread), (drawn.mean(0), drawn.std(0)))[0]] for drawn in centers]
+    drawn = np.concatenate(numbered)
+    return drawn.mean(0), drawn.std(0)
+
+
+def matched(place, other):
+    """(the cluster of `other` that matches each cluster, distances in spreads of the tighter one); each is (center, spread)."""
+    (center, spread), (center_there, spread_there) = place, other
+    apart = np.square(center[:, None] - center_there) / (2 * np.square(np.minimum(spread[:, None], spread_there)))
+    apart = apart.mean(-1)
+    rows, columns = linear_sum_assignment(apart)
+    return columns, np.sqrt(apart[rows, columns])
+
+
+def grouped(runs: list[Settled | None]) -> list[Mode]:
+    """Runs that ended in the same place together, the best place first."""
+    modes: list[Mode] = []
+    for run in sorted((run for run in runs if run is not None), key=lambda run: -run.score):
+        home = next((mode for mode in modes if in_one_place(mode.best, run)), None)
+        if home is None:
+            modes.append(Mode([run], 1))
+        else:
+            home.runs.append(run)
+            home.starts += 1
+    return modes
+
+
+def in_one_place(a: Settled, b: Settled) -> bool:
+    """Are centres within NEAR spreads, or labels no farther apart than OWN times what a run moves by itself?"""
+    if a.center is not None:
+        return bool(matched((a.center, a.spread), (b.center, b.spread))[1].max() < NEAR)
+    own = max(partition_distance(run.first[None], run.labels)[0] for run in (a, b))
+    return bool(partition_distance(a.labels[None], b.labels)[0] <= OWN * own)
+
+
+def numbered_alike(modes: list[Mode]) -> list[np.ndarray]:
+    """For every mode which of its clusters are those of the first mode, in their order."""
+    first = modes[0].best
+    return [matched((first.center, first.spread), (mode.best.center, mode.best.spread))[0] for mode in modes]
+
+
+def places_of(modes: list[Mode]) -> tuple[Places, list[list[np.ndarray]]]:
+    """(where the modes are, over all their runs, clusters numbered alike; for every run which of its clusters these are)."""
+    found, numbers = [], []
+    for mode, number in zip(modes, numbered_alike(modes)):
+        best = mode.best.center[number], mode.best.spread[number]
+        own = [matched(best, (run.center, run.spread))[0] for run in mode.runs]
+        center = np.stack([run.center[n] for run, n in zip(mode.runs, own)])
+        spread = np.stack([run.spread[n] for run, n in zip(mode.runs, own)])
+        lam = np.mean([run.lam for run in mode.runs])
+        found.append((center.mean(0), np.sqrt(np.square(spread).mean(0) + center.var(0)), lam))
+        numbers.append(own)
+    return Places(*(np.stack(part) for part in zip(*found))), numbers
