@@ -47,7 +47,7 @@ _WITHDRAWN = {
 
 def __getattr__(name):
     raise AttributeError(
-        f"bayesfair.gibbs.{name} is withdrawn. {_WITHDRAWN[name]}"
+        f"bf.gibbs.{name} is withdrawn. {_WITHDRAWN[name]}"
         if name in _WITHDRAWN
         else f"module 'bayesfair.gibbs' has no attribute {name!r}"
     )

@@ -27,7 +27,7 @@ def check_loss(loss, X, *, random_state=0):
     AssertionError
         If the loss breaks a rule. The message says which, what was found, and what to do.
     ValueError
-        If Numba cannot compile the function, or X has fewer than eight rows.
+        If Numba cannot compile the function, it gives NaN or an infinite number, or X has fewer than eight rows.
 
     Notes
     -----

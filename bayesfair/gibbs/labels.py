@@ -69,14 +69,38 @@ class Labels(BaseEstimator):
         self.size_max = size_max
 
     def prepare(self, table: Table, memory=None) -> "LabelsLaw":
-        """The law of this table; `memory`: arrays of the run that continues, see `LabelsLaw.memory`."""
+        """Prepare the law of a table.
+
+        Parameters
+        ----------
+        table : Table
+            What is sampled.
+        memory : dict, optional
+            Arrays of the run that continues, see `LabelsLaw.memory`.
+
+        Returns
+        -------
+        LabelsLaw
+        """
         remedy = f"There are {len(table.X)} rows: ask for fewer."
         check_integer("n_clusters", table.n_clusters, maximum=len(table.X), remedy=remedy)
         check_temperature(table, 1, "one number for target='labels'", "Give lambda alone: there are no fairlets.")
         return with_jumps_of(LabelsLaw(table, self), memory)
 
     def balance(self, groups, room=1) -> Balance:
-        """The balanced set for kernels: combinations are the groups, of less than `room` rows off, attributes their `parts`."""
+        """Describe the balanced set for kernels: combinations are the groups, attributes their `parts`.
+
+        Parameters
+        ----------
+        groups : Groups
+            The groups of the rows.
+        room : float, default 1
+            Combinations are less than so many rows from their share.
+
+        Returns
+        -------
+        Balance
+        """
         codes = [part.code[groups.code] for part in groups.parts] or [groups.code]
         group, first, of_cell = families(codes, None if groups.attributes else groups.code)
         sizes = {"size_min": self.size_min, "size_max": self.size_max}
@@ -174,7 +198,7 @@ class LabelsLaw:
     def _refuse_failure(self, state: UnitState):
         """Raise a ValueError if a loss of the user's own was not finite."""
         if state.step[FAILED]:
-            refuse_value(state.number[LOSS], state.step[FAILED] - 1, "when it moved")
+            refuse_value(state.number[LOSS], f"row {state.step[FAILED] - 1}, when it moved")
 
     def labels(self, state: UnitState) -> np.ndarray:
         return state.label

@@ -60,7 +60,19 @@ class OverFairlets(BaseEstimator):
     fairlet_move = "swaps"
 
     def prepare(self, table: Table, memory=None) -> "FairletLaw":
-        """The law of this table; `memory`: arrays of the run that continues, see `FairletLaw.memory`."""
+        """Prepare the law of a table.
+
+        Parameters
+        ----------
+        table : Table
+            What is sampled.
+        memory : dict, optional
+            Arrays of the run that continues, see `FairletLaw.memory`.
+
+        Returns
+        -------
+        FairletLaw
+        """
         if not self.keeps_fairlets and is_singletons(self.composition):
             refuse_unread(
                 self, "fairlet_move", "keep_fairlets", where="with composition='singletons', whose fairlets stay"
@@ -197,7 +209,7 @@ class FairletLaw:
     def _refuse_failure(self, state: State):
         """Raise a ValueError if a loss was not a number."""
         if state.step[FAILED]:
-            refuse_value(state.value[LOSS_C], state.step[FAILED] - 1, "when it moved")
+            refuse_value(state.value[LOSS_C], f"row {state.step[FAILED] - 1}, when it moved")
 
     def labels(self, state: State) -> np.ndarray:
         return state.cluster[state.fairlet]

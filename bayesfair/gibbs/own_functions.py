@@ -1,6 +1,7 @@
 """A function of two rows, written by the user: compiled to a first-class one, and sent to other processes."""
 
 import linecache
+import pickle
 import re
 from collections.abc import Callable
 from functools import lru_cache
@@ -9,8 +10,6 @@ ALLOWED = (
     "Numba compiles numbers, loops, `math`, NumPy functions of arrays, and functions under numba.njit. "
     "The function takes two rows, float64 arrays, and returns one number."
 )
-REASON = re.compile(r"Failed in nopython mode pipeline.*\n|\s*Raised from.*|File \".*", re.DOTALL)
-
 _compiled: dict[Callable | None, object] = {}
 
 
@@ -30,11 +29,10 @@ def compiled(function: Callable | None):
 
 def _without_errors(function, signature):
     from numba import njit
-    from numba.core.errors import NumbaError
 
     try:
         known = njit(signature, error_model="numpy")(_nothing if function is None else function)
-    except (NumbaError, TypeError) as error:
+    except Exception as error:
         raise ValueError(_explained(function, error)) from error
 
     def guarded(x, y):
@@ -52,11 +50,10 @@ def _nothing(x, y):
 
 def _explained(function, error) -> str:
     """The line that Numba cannot compile, its reason, and what is allowed."""
-    code = getattr(function, "__code__", None)
-    text = str(error)
-    reason = REASON.sub("", text, count=1) if text.startswith("Failed") else text
-    reason = " ".join(REASON.sub("", reason).split())
-    found = re.search(rf"line (\d+)|{re.escape(code.co_filename)} \((\d+)\)", text) if code else None
+    code, text = getattr(function, "__code__", None), str(error)
+    reason = text.split("\n\n")[0].removeprefix("Failed in nopython mode pipeline (step: nopython frontend)\n")
+    reason = " ".join(reason.split(" Raised from")[0].split())
+    found = re.search(rf", line (\d+)|{re.escape(code.co_filename)} \((\d+)\)", text) if code else None
     if found is None:
         return f"Numba cannot compile the function of `loss`: {reason}. {ALLOWED}"
     number = int(found[1] or found[2])
@@ -66,14 +63,12 @@ def _explained(function, error) -> str:
 
 def packed(own) -> bytes:
     """The function behind a compiled one, for another process."""
-    from joblib.externals import cloudpickle
+    from joblib.externals.loky.backend.reduction import dumps  # cloudpickle's, which takes functions of notebooks
 
-    return cloudpickle.dumps(next(function for function, known in _compiled.items() if known is own))
+    return bytes(dumps(next(function for function, known in _compiled.items() if known is own)))
 
 
 @lru_cache(maxsize=16)
 def unpacked(text: bytes):
     """Compiled once in a process, though every task brings it."""
-    from joblib.externals import cloudpickle
-
-    return compiled(cloudpickle.loads(text))
+    return compiled(pickle.loads(text))

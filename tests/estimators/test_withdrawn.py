@@ -28,8 +28,9 @@ def test_unknown_arguments_are_pythons_own_error():
 def test_the_estimator_stays_as_scikit_learn_wants_it():
     est = bf.GibbsFairClustering(4, target=bf.gibbs.Labels(min_balance=0.8), random_state=1)
     again = pickle.loads(pickle.dumps(clone(est)))
+    assert repr(again) == repr(est)
     assert (
-        repr(again) == repr(est) == "GibbsFairClustering(n_clusters=4, random_state=1, target=Labels(min_balance=0.8))"
+        "".join(repr(est).split()) == "GibbsFairClustering(n_clusters=4,random_state=1,target=Labels(min_balance=0.8))"
     )
     assert again.get_params()["target__min_balance"] == 0.8
     assert again.set_params(target__min_balance=0.5).target.min_balance == 0.5
@@ -38,7 +39,7 @@ def test_the_estimator_stays_as_scikit_learn_wants_it():
 
 @pytest.mark.parametrize("name", _WITHDRAWN)
 def test_withdrawn_names_of_the_room_say_what_to_use(name):
-    with pytest.raises(AttributeError, match=rf"bayesfair\.gibbs\.{name} is withdrawn\. [A-Z].*\.$"):
+    with pytest.raises(AttributeError, match=rf"bf\.gibbs\.{name} is withdrawn\. [A-Z].*\.$"):
         getattr(bf.gibbs, name)
 
 
@@ -48,7 +49,7 @@ def test_other_names_are_pythons_own_error():
 
 
 def test_a_run_of_the_version_before_is_refused_with_the_remedy(tmp_path):
-    tree = bf.posterior.tree_from_labels(np.zeros((1, 2, 3), int), n_clusters=1)
+    tree = bf.posterior.tree_from_labels(np.array([[[0, 1, 1], [1, 0, 0]]]), np.eye(3))
     tree.attrs["settings"] = json.dumps({"estimator": "GibbsFairClustering", "format": 2})
     bf.posterior.write_tree(tree, tmp_path / "old.nc")
     with pytest.raises(ValueError, match=r"format 2, of another version.*read_tree, or fit and save again\."):
