@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from bayesfair._check import check_integer
+from bayesfair._check import check_integer, message
 from bayesfair._draws import Statistic
 from bayesfair._settings import Count, Positive
 from bayesfair.balanced.centroids import centroids_of
@@ -21,7 +21,7 @@ from bayesfair.gibbs.loss import refuse_start, refuse_value
 from bayesfair.gibbs.modes.jump import with_jumps_of
 from bayesfair.gibbs.target import Dispersion, Room, Table, check_temperature, is_fixed
 from bayesfair.gibbs.temperature import start_dispersion
-from bayesfair.gibbs.units import FAILED, LAMBDA, LOSS, Units, UnitState, new_state
+from bayesfair.gibbs.units import FAILED, INSIDE, LAMBDA, LOSS, VISITS, Units, UnitState, new_state
 from bayesfair.gibbs.walk import Schedule, learn, walk
 
 STATISTICS = {
@@ -29,6 +29,7 @@ STATISTICS = {
     "clustering_loss": Statistic("quantity", power=1),
     "lambda_c": Statistic("parameter", power=-1),
 }
+STUCK = 1_000  # visits for every one in S above which a chain is stuck, and passes before that is judged
 WEAKEST = 6.0  # penalty of a row beyond a bound, before it is learnt
 
 
@@ -196,9 +197,14 @@ class LabelsLaw:
         return last
 
     def _refuse_failure(self, state: UnitState):
-        """Raise a ValueError if a loss of the user's own was not finite."""
+        """Raise a ValueError if a loss of the user's own was not finite, or if a chain does not come into S."""
         if state.step[FAILED]:
             refuse_value(state.number[LOSS], f"row {state.step[FAILED] - 1}, when it moved")
+        visits, inside = int(state.step[VISITS]), int(state.step[INSIDE])
+        if visits > STUCK * len(state.label) and STUCK * inside < visits:
+            rule, got = "leave room for rows to move", f"a chain that was balanced after {inside:,} of {visits:,} visits"
+            remedy = "Ask for a lower min_balance, fewer attributes, wider bounds on sizes, or fewer clusters."
+            raise ValueError(message("target", rule, got, remedy))
 
     def labels(self, state: UnitState) -> np.ndarray:
         return state.label
