@@ -14,10 +14,10 @@ from bayesfair.gibbs.target import Dispersion, Table
 
 CORNERS = np.array([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]])
 HEAPS = {"labels": (4, 4, 4, 4), "optimal": (4, 4, 4, 4), "joint": (4, 2, 4, 2)}
-SCALE = {"labels": (1.6, 1.56), "optimal": (1.6, 1.56), "joint": (1.6, 1.72)}
+SCALE = {"labels": (1.6, 1.56), "optimal": (1.6, 1.56), "joint": (1.6, 1.5)}
 TARGETS = {"labels": Labels, "optimal": Optimal, "joint": Joint}
-LAM = 0.9
-SAMPLED = Dispersion(60.0, 30.0)
+LAM = 1.2
+SAMPLED = Dispersion(120.0, 60.0)
 
 
 class TwoModes:

@@ -11,6 +11,7 @@ import numpy as np
 from joblib import delayed
 from scipy.optimize import linear_sum_assignment
 
+from bayesfair._arrays import MANY
 from bayesfair._partitions import partition_distance
 from bayesfair.gibbs.chance import seeded
 from bayesfair.gibbs.modes.jump import paths_of
@@ -25,6 +26,7 @@ SNAPSHOTS = 12  # of every run, in the second half of its sweeps
 CENTERS = 16  # draws of the centres given the clusters of a snapshot
 NEAR = 3.0  # distance of centres, in spreads, up to which two runs share a mode
 OWN = 1.5  # distance of labels up to which two runs share a mode, relative to how far each of them moves
+FURTHER = 4  # of so many starts one begins from the best of the others
 STUCK = 100  # visits for every one that a draw takes, after which a run does not come into the balanced set
 FIRST_CHAIN = 1 << 20  # number of the generator of the first run of the search
 
@@ -89,9 +91,15 @@ class Search:
 def find_modes(search: Search, n_starts: int, n_sweeps: int, num_chains: int) -> list[Mode]:
     """The modes that the starts of the law lead to, best first.
 
-    From the best run of every mode chains go on once more. They show the spread, and merge runs that had not yet arrived.
+    One in FURTHER starts from the best run of the others with one centre moved. From the best run of every mode chains go on
+    once more: they show its spread, and merge runs that had not yet arrived.
     """
-    modes = grouped(search.settle(search.law.starts(n_starts), n_sweeps))
+    n_further = n_starts // FURTHER if search.paths is not None and len(search.law.table.X) < MANY else 0
+    runs = search.settle(search.law.starts(n_starts - n_further), n_sweeps)
+    modes = grouped(runs)
+    if n_further and modes:
+        further = relocated(search.law, search.paths, modes[0].best.state, n_further)
+        modes = grouped([*runs, *search.settle(further, n_sweeps)])
     if len(modes) < 2:
         return modes
     half = n_starts * n_sweeps // (2 * len(modes))
@@ -107,6 +115,22 @@ def find_modes(search: Search, n_starts: int, n_sweeps: int, num_chains: int) ->
         home = max(arrived, key=lambda there: sum(id(run) in own for run in there.runs))
         home.starts += mode.starts
     return arrived
+
+
+def relocated(law, paths, state, number: int) -> list:
+    """States like this one with one of its centres moved to a unit, one that pays much more likely: k-means cannot do that."""
+    rng, n_clusters, states = np.random.default_rng(law.table.seed), law.table.n_clusters, []
+    x, weight, cluster = paths.units(state)
+    means = np.stack([np.average(x[cluster == k], 0, weight[cluster == k]) for k in range(n_clusters)])
+    cost = weight * law.table.loss.dissimilarity.divergence(x, means[cluster])
+    if not cost.sum() > 0:
+        return []
+    for _ in range(number):
+        centers = means.copy()
+        centers[rng.integers(n_clusters)] = x[rng.choice(len(x), p=cost / cost.sum())]
+        moved = paths.from_centers(state, centers)
+        states += [moved] if len(np.unique(law.labels(moved))) == n_clusters else []
+    return states
 
 
 def settled(law, paths, state, n_sweeps) -> Settled | None:

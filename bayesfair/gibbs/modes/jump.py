@@ -12,6 +12,7 @@ set as it is: jumps are made after draws, at fixed counts of draws.
 import numpy as np
 
 from bayesfair._draws import Statistic
+from bayesfair.balanced.labels import balanced_labels
 from bayesfair.gibbs import fairlets, units
 from bayesfair.gibbs.chance import accept
 from bayesfair.gibbs.modes.fairlet_paths import fairlet_path
@@ -43,6 +44,15 @@ class UnitPaths:
         n_clusters, lam = law.table.n_clusters, state.number[units.LAMBDA]
         return units.new_state(words, label, law.units, law.code, law.balance, n_clusters, strength, lam)
 
+    def units(self, state):
+        """(places (n, d), weights and clusters) of what is clustered."""
+        return self.law.table.X, self.law.table.weight, state.label
+
+    def from_centers(self, state, centers):
+        """A state near these centres (K, d), balanced."""
+        label = balanced_labels(self.law.problem, centers)
+        return self.law.state(0, label, state.number[units.LAMBDA])
+
     def path(self, state, places: Places, length):
         """(the mode of origin, log of exp(w) |dT|, -inf if refused) of a path from this state, which it changes."""
         law = self.law
@@ -69,6 +79,14 @@ class FairletPaths:
         law, own = self.law, np.argsort(cluster)[state.cluster]
         lambdas = state.value[[fairlets.LAMBDA_F, fairlets.LAMBDA]]
         return fairlets.new_state(words, law.data, law.code, state.fairlet, own, law.table.n_clusters, *lambdas)
+
+    def units(self, state):
+        return state.total / state.mass[:, None], state.mass, state.cluster
+
+    def from_centers(self, state, centers):
+        divergence, (x, *_) = self.law.table.loss.dissimilarity.divergence, self.units(state)
+        nearest = np.stack([divergence(x, center) for center in centers], 1).argmin(1)
+        return self.law.state(0, state.fairlet, nearest, *state.value[[fairlets.LAMBDA_F, fairlets.LAMBDA]])
 
     def path(self, state, places: Places, length):
         law = self.law
