@@ -81,9 +81,9 @@ def scripted(monkeypatch, measured):
     """`weigh` of modes whose works are `measured(a, b, length)`: (log ratio, did chains stay in a, in b)."""
     lengths = []
 
-    def measure(search, places, pools, pair, length, n_jumps, most):
+    def measure(search, places, pools, pair, length, each, most):
         lengths.append(length)
-        search.spent += 2 * n_jumps * (length + weighing.APART)
+        search.spent += 2 * 4 * each * (length + weighing.APART)
         ratio, *stayed = measured(*pair, length)
         return ratio, stayed
 
@@ -119,7 +119,20 @@ class TestWeighing:
         lengths = scripted(monkeypatch, lambda a, b, length: (UNKNOWN, True, True))
         found = weigh(SimpleNamespace(spent=0), [None] * 2, 4, 2500, longest)
         assert lengths == walked
-        assert found.length == walked[-1]
+        assert found.length == walked[0]  # longer ones told nothing either
+
+    def test_longer_paths_are_for_the_mode_that_seems_to_hold_most(self, monkeypatch):
+        asked = []
+
+        def measured(a, b, length):
+            asked.append((b, length))
+            return LogRatio(np.nan, np.nan, -100.0 * b - 2000 / length, 2000 / length - 10.0 * b), True, True
+
+        scripted(monkeypatch, measured)
+        found = weigh(SimpleNamespace(spent=0), [None] * 4, 4, 3000)
+        assert asked[:3] == [(1, 16), (2, 16), (3, 16)]
+        assert asked[3:] == [(1, 32), (1, 64)]
+        assert found.tried == {1, 2, 3}
 
     def test_many_modes_have_fewer_jumps_each(self, monkeypatch):
         scripted(monkeypatch, lambda a, b, length: (UNKNOWN, True, True))
