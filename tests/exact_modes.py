@@ -14,10 +14,10 @@ from bayesfair.gibbs.target import Dispersion, Table
 
 CORNERS = np.array([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]])
 HEAPS = {"labels": (4, 4, 4, 4), "optimal": (4, 4, 4, 4), "joint": (4, 2, 4, 2)}
-SCALE = {"labels": (1.6, 1.56), "optimal": (1.6, 1.56), "joint": (1.6, 1.72)}
+SCALE = {"labels": (1.6, 1.56), "optimal": (1.6, 1.56), "joint": (1.6, 1.5)}
 TARGETS = {"labels": Labels, "optimal": Optimal, "joint": Joint}
-LAM = 0.9
-SAMPLED = Dispersion(60.0, 30.0)
+LAM = 1.2
+SAMPLED = Dispersion(120.0, 60.0)
 
 
 class TwoModes:
@@ -50,13 +50,16 @@ class TwoModes:
     @cached_property
     def enumerated(self):
         """{labels, the first row in cluster 0: probability}."""
-        found = dict(self._labellings() if self.name == "labels" else self._clusterings())
-        return found
+        return dict(self._labellings() if self.name == "labels" else self._clusterings())
 
     @property
     def masses(self):
-        """Of both modes: a labelling belongs to the one with which it agrees on more rows."""
-        z, p = np.array(list(self.enumerated)), np.array(list(self.enumerated.values()))
+        """Of both modes."""
+        return self.masses_of(self.enumerated)
+
+    def masses_of(self, law):
+        """Of both modes, by {labels: probability}: a labelling belongs to the one with which it agrees on more rows."""
+        z, p = np.array(list(law)), np.array(list(law.values()))
         z = z ^ z[:, :1]
         agree = [np.maximum((z == side).mean(1), (z != side).mean(1)) for side in self.sides]
         return p[agree[0] > agree[1]].sum(), p[agree[0] < agree[1]].sum()

@@ -143,13 +143,18 @@ class LabelsLaw:
         pairs = 1 if self.table.loss.has_conjugate_centers else 0
         return Schedule(pairs, 0 if self.table.loss.has_centers else 1, shape, rate, 1.0)
 
-    def starts(self, num_chains: int) -> list[UnitState]:
-        """Cooled labellings, a different one in each chain; lambda suits the best of them."""
+    @property
+    def problem(self) -> BalancedProblem:
+        """Whose solutions are starts."""
         table = self.table
         known = centroids_of(table.loss.dissimilarity) or centroids_of(SquaredEuclidean())
         weight = table.weight / table.weight.mean()
-        problem = BalancedProblem(table.X, table.groups.code, weight, self.constraint, known, table.n_clusters)
-        labels, _ = cooled_labels(problem, num_chains, table.seed)
+        return BalancedProblem(table.X, table.groups.code, weight, self.constraint, known, table.n_clusters)
+
+    def starts(self, num_chains: int) -> list[UnitState]:
+        """Cooled labellings, a different one in each chain; lambda suits the best of them."""
+        table = self.table
+        labels, _ = cooled_labels(self.problem, num_chains, table.seed)
         states = [self.state(chain, own, 1.0) for chain, own in enumerate(labels)]
         best = int(np.argmin([state.number[LOSS] for state in states]))
         if is_fixed(table.temperature):

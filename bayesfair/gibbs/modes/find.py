@@ -11,11 +11,12 @@ import numpy as np
 from joblib import delayed
 from scipy.optimize import linear_sum_assignment
 
+from bayesfair._arrays import MANY
 from bayesfair._partitions import partition_distance
 from bayesfair.gibbs.chance import seeded
-from bayesfair.gibbs.modes.jump import paths_of
+from bayesfair.gibbs.modes.jump import UNLIMITED, paths_of
 from bayesfair.gibbs.modes.places import Places, draw_many
-from bayesfair.gibbs.run import copied
+from bayesfair.gibbs.run import copied, learnt
 from bayesfair.gibbs.target import Room
 from bayesfair.gibbs.units import UnitState
 
@@ -25,15 +26,26 @@ SNAPSHOTS = 12  # of every run, in the second half of its sweeps
 CENTERS = 16  # draws of the centres given the clusters of a snapshot
 NEAR = 3.0  # distance of centres, in spreads, up to which two runs share a mode
 OWN = 1.5  # distance of labels up to which two runs share a mode, relative to how far each of them moves
+FURTHER = 4  # of so many starts one begins from the best of the others
+AT_ONCE = 10_000_000  # visits of a task, so that Ctrl-C is heard
 STUCK = 100  # visits for every one that a draw takes, after which a run does not come into the balanced set
 FIRST_CHAIN = 1 << 20  # number of the generator of the first run of the search
+
+
+class Snapshot(NamedTuple):
+    """A run on its way: scalars (None if its labels do not come into balance), lambda, and centres (n, K, d) drawn there."""
+
+    state: Any
+    scalars: np.ndarray | None
+    lam: float
+    centers: np.ndarray | None
 
 
 class Settled(NamedTuple):
     """The end of a run: its state, labels of its first and last snapshot, means of scalars, and its centres with spreads."""
 
     state: Any
-    first: np.ndarray
+    first: np.ndarray | None  # None with conjugate centres
     labels: np.ndarray
     lp: float  # NaN if there is no density
     loss: float
@@ -78,27 +90,42 @@ class Search:
 
     def settle(self, states, n_sweeps) -> list[Settled | None]:
         """Run every state for so many sweeps, with a generator of its own; None for runs that do not come into balance."""
-        begun = [copied(state) for state in states]
+        law, begun, n_learn = self.law, [copied(state) for state in states], n_sweeps // 2
+        apart, most = max(1, (n_sweeps - n_learn) // SNAPSHOTS), max(1, AT_ONCE // len(law.table.X))
         for state in begun:
             state.words[:] = self.words()
-        runs = self.tasks(delayed(settled)(self.law, self.paths, state, n_sweeps) for state in begun)
-        self.spend(len(begun) * n_sweeps)
-        return runs
+        for done in range(0, n_learn, most):
+            piece = min(most, n_learn - done)
+            begun = self.tasks(delayed(learnt)(law, state, piece) for state in begun)
+            self.spend(len(begun) * piece)
+        seen, first = [], None
+        for _ in range(SNAPSHOTS):
+            seen.append(self.tasks(delayed(snapshot)(law, self.paths, state, apart) for state in begun))
+            begun = [one.state for one in seen[-1]]
+            self.spend(len(begun) * apart)
+            if first is None:
+                first = [None if self.paths else law.labels(state).copy() for state in begun]
+        return [summed_up(law, *own) for own in zip(first, *seen)]
 
 
 def find_modes(search: Search, n_starts: int, n_sweeps: int, num_chains: int) -> list[Mode]:
     """The modes that the starts of the law lead to, best first.
 
-    From the best run of every mode chains go on once more. They show the spread, and merge runs that had not yet arrived.
+    One in FURTHER starts from the best run of the others with one centre moved. From the best run of every mode chains go on
+    once more: they show its spread, and merge runs that had not yet arrived.
     """
-    modes = grouped(search.settle(search.law.starts(n_starts), n_sweeps))
+    n_further = n_starts // FURTHER if search.paths is not None and len(search.law.table.X) < MANY else 0
+    runs = search.settle(search.law.starts(n_starts - n_further), n_sweeps)
+    modes = grouped(runs)
+    if n_further and modes:
+        further = relocated(search.law, search.paths, modes[0].best.state, n_further)
+        modes = grouped([*runs, *search.settle(further, n_sweeps)])
     if len(modes) < 2:
         return modes
-    half = n_starts * n_sweeps // (2 * len(modes))
-    copies = max(1, min(num_chains, half // (2 * SNAPSHOTS)))
-    again = search.settle(
-        [mode.best.state for mode in modes for _ in range(copies)], max(half // copies, 2 * SNAPSHOTS)
-    )
+    further = n_starts * n_sweeps // (4 * len(modes))
+    copies = max(1, min(num_chains, further // (2 * SNAPSHOTS)))
+    begun, n_sweeps = [mode.best.state for mode in modes for _ in range(copies)], max(further // copies, 2 * SNAPSHOTS)
+    again = search.settle(begun, n_sweeps)
     arrived = grouped(again)
     for home in arrived:
         home.starts = 0
@@ -109,27 +136,48 @@ def find_modes(search: Search, n_starts: int, n_sweeps: int, num_chains: int) ->
     return arrived
 
 
-def settled(law, paths, state, n_sweeps) -> Settled | None:
-    """One task: a run of so many sweeps; None if its labels do not come into balance."""
-    law.learn(state, n_sweeps // 2)
-    apart, n_obs = max(1, (n_sweeps - n_sweeps // 2) // SNAPSHOTS), len(law.table.X)
-    visits = STUCK * apart * n_obs if law.state_type is UnitState else np.iinfo(np.int64).max
-    room = Room(np.empty((1, n_obs), np.int32), np.empty((0, n_obs), np.int32), np.empty((1, len(law.statistics))))
-    scalars, lams, centers, first = [], [], [], None
-    for _ in range(SNAPSHOTS):
-        if law.advance(state, apart, visits, room, 0) == 0:
-            return None
-        scalars.append(room.scalars[0].copy())
-        first = room.labels[0].copy() if first is None else first
-        if paths is not None:
-            lam, mass, total = paths.sums(state)
-            drawn = np.empty((CENTERS, *total.shape))
-            draw_many(state.words, law.code, lam, mass, total, drawn)
-            lams.append(lam)
-            centers.append(drawn)
-    of = dict(zip(law.statistics, np.mean(scalars, axis=0)))
-    place = located(centers) if centers else (None, None)
-    lam = float(np.mean(lams)) if lams else np.nan
+def relocated(law, paths, state, number: int) -> list:
+    """States like this one with one of its centres moved to a unit, one that pays much more likely: k-means cannot do that."""
+    rng, n_clusters, states = np.random.default_rng(law.table.seed), law.table.n_clusters, []
+    x, weight, cluster = paths.clustered(state)
+    means = np.stack([np.average(x[cluster == k], 0, weight[cluster == k]) for k in range(n_clusters)])
+    cost = weight * law.table.loss.dissimilarity.divergence(x, means[cluster])
+    if not cost.sum() > 0:
+        return []
+    for _ in range(number):
+        centers = means.copy()
+        centers[rng.integers(n_clusters)] = x[rng.choice(len(x), p=cost / cost.sum())]
+        moved = paths.from_centers(state, centers)
+        states += [moved] if len(np.unique(law.labels(moved))) == n_clusters else []
+    return states
+
+
+def snapshot(law, paths, state, apart) -> Snapshot:
+    """One task: a run some sweeps later."""
+    scalars = sweeps_later(law, state, apart)
+    if paths is None or scalars is None:
+        return Snapshot(state, scalars, np.nan, None)
+    lam, mass, total = paths.sums(state)
+    centers = np.empty((CENTERS, *total.shape))
+    draw_many(state.words, law.code, lam, mass, total, centers)
+    return Snapshot(state, scalars, lam, centers)
+
+
+def sweeps_later(law, state, number) -> np.ndarray | None:
+    """The scalars after so many sweeps, in place; None if labels do not come into balance."""
+    n_obs, n_scalars = len(law.table.X), len(law.statistics)
+    visits = STUCK * number * n_obs if law.state_type is UnitState else UNLIMITED
+    room = Room(np.empty((1, n_obs), np.int32), np.empty((0, n_obs), np.int32), np.empty((1, n_scalars)))
+    return room.scalars[0] if law.advance(state, number, visits, room, 0) else None
+
+
+def summed_up(law, first, *seen: Snapshot) -> Settled | None:
+    """The end of a run that was seen so often; `first`: its labels when it was seen first."""
+    if any(one.scalars is None for one in seen):
+        return None
+    of = dict(zip(law.statistics, np.mean([one.scalars for one in seen], axis=0)))
+    place = (None, None) if seen[-1].centers is None else located([one.centers for one in seen])
+    state, lam = seen[-1].state, float(np.mean([one.lam for one in seen]))
     return Settled(state, first, law.labels(state), of.get("lp", np.nan), of["clustering_loss"], lam, *place)
 
 

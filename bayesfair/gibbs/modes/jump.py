@@ -12,6 +12,7 @@ set as it is: jumps are made after draws, at fixed counts of draws.
 import numpy as np
 
 from bayesfair._draws import Statistic
+from bayesfair.balanced.labels import balanced_labels
 from bayesfair.gibbs import fairlets, units
 from bayesfair.gibbs.chance import accept
 from bayesfair.gibbs.modes.fairlet_paths import fairlet_path
@@ -20,6 +21,7 @@ from bayesfair.gibbs.modes.unit_paths import unit_path
 from bayesfair.gibbs.target import Room
 
 PERIOD = 1.0  # steps of jumps for every sweep
+UNLIMITED = 1 << 62  # visits
 PREFIX = "mode_"  # of the arrays of a run with jumps
 
 
@@ -42,6 +44,15 @@ class UnitPaths:
         law, label = self.law, np.argsort(cluster)[state.label]
         n_clusters, lam = law.table.n_clusters, state.number[units.LAMBDA]
         return units.new_state(words, label, law.units, law.code, law.balance, n_clusters, strength, lam)
+
+    def clustered(self, state):
+        """(places (n, d), weights and clusters) of what is clustered."""
+        return self.law.table.X, self.law.table.weight, state.label
+
+    def from_centers(self, state, centers):
+        """A state near these centres (K, d), balanced."""
+        label = balanced_labels(self.law.problem, centers)
+        return self.law.state(0, label, state.number[units.LAMBDA])
 
     def path(self, state, places: Places, length):
         """(the mode of origin, log of exp(w) |dT|, -inf if refused) of a path from this state, which it changes."""
@@ -69,6 +80,14 @@ class FairletPaths:
         law, own = self.law, np.argsort(cluster)[state.cluster]
         lambdas = state.value[[fairlets.LAMBDA_F, fairlets.LAMBDA]]
         return fairlets.new_state(words, law.data, law.code, state.fairlet, own, law.table.n_clusters, *lambdas)
+
+    def clustered(self, state):
+        return state.total / state.mass[:, None], state.mass, state.cluster
+
+    def from_centers(self, state, centers):
+        divergence, (x, *_) = self.law.table.loss.dissimilarity.divergence, self.clustered(state)
+        nearest = np.stack([divergence(x, center) for center in centers], 1).argmin(1)
+        return self.law.state(0, state.fairlet, nearest, *state.value[[fairlets.LAMBDA_F, fairlets.LAMBDA]])
 
     def path(self, state, places: Places, length):
         law = self.law
@@ -129,7 +148,7 @@ class JumpingLaw:
         """Sweeps that nobody reads: penalties stay as they are, so that they suit all modes."""
         n_obs = len(self.law.table.X)
         room = Room(np.empty((1, n_obs), np.int32), np.empty((0, n_obs), np.int32), np.empty((1, len(self.statistics))))
-        self.advance(state, max(n_sweeps, 1), np.iinfo(np.int64).max, room, 0)
+        self.advance(state, max(n_sweeps, 1), UNLIMITED, room, 0)
 
     def jump(self, state) -> float:
         """Try a jump, in place; the probability with which it was accepted."""

@@ -121,7 +121,7 @@ def ranked(modes: list[Mode], masses: Masses | None) -> tuple[list[int], list[in
     for j in masses.gone:
         modes[masses.best].starts += modes[j].starts
     order = sorted(set(range(len(modes))) - masses.gone, key=lambda j: (j != masses.best, -middle(masses.ratio[j])))
-    return order, [j for j in order if is_alive(masses.ratio[j])]
+    return order, [j for j in order if j == masses.best or (j in masses.tried and is_alive(masses.ratio[j]))]
 
 
 def as_columns(law, modes: list[Mode], masses: Masses | None, order, homes, n_starts: int) -> FoundModes:

@@ -6,16 +6,15 @@ import numpy as np
 from joblib import delayed
 
 from bayesfair.gibbs.modes.bennett import ITSELF, UNKNOWN, LogRatio, both, log_mass_ratio, relative
-from bayesfair.gibbs.modes.find import Mode, Search, places_of
+from bayesfair.gibbs.modes.find import Mode, Search, places_of, sweeps_later
 from bayesfair.gibbs.modes.places import Places
 from bayesfair.gibbs.run import copied
-from bayesfair.gibbs.target import Room
 
 NEGLIGIBLE = -10.0  # log of a mass below which a mode gets no chain
 LIGHT = -5.0  # likewise if only bounds are known: a chain there would stay
 FIRST_LENGTH = 16
 LONGER = 2  # times as many steps if masses are not known
-JUMPS = 8  # in each direction in a round; fewer, but two at least, if there are many modes
+JUMPS = 8  # in each direction in a round; with many modes one from every chain
 APART = 8  # sweeps between starts of jumps
 ENOUGH_SE = 0.3
 ROUNDS = 16  # rounds of jumps at one length, if works overlap
@@ -27,9 +26,10 @@ class Masses(NamedTuple):
     best: int
     ratio: list[LogRatio]
     gone: set[int]  # modes that their own chains left: they are none
+    tried: set[int]  # modes for which the budget had jumps
     pools: list[list[Any]]
     places: Places
-    length: int  # of the longest paths
+    length: int  # of the longest paths on which works overlapped, or else of the first
 
 
 def middle(ratio: LogRatio) -> float:
@@ -50,38 +50,47 @@ def is_settled(ratio: LogRatio) -> bool:
 
 
 def weigh(search: Search, modes: list[Mode], size: int, budget: float, longest: int | None = None) -> Masses:
-    """Weigh the modes from `size` chains in each, until the search has spent its budget, or up to paths of length `longest`."""
+    """Weigh the modes from `size` chains in each, until the search has spent its budget, or up to paths of length `longest`.
+
+    After a first try of all modes, each further one is of the mode that seems to hold most, by paths LONGER times as long.
+    """
     places, pools = ready(search, modes, size)
-    best, ratio, gone = 0, [ITSELF, *[UNKNOWN] * (len(modes) - 1)], set()
-    length, n_jumps = min(FIRST_LENGTH, longest or FIRST_LENGTH), JUMPS
-    if longest is None:
-        n_jumps = int(np.clip(budget // (4 * (FIRST_LENGTH + APART) * (len(modes) - 1)), 2, JUMPS))
+    best, ratio, gone, known = 0, [ITSELF, *[UNKNOWN] * (len(modes) - 1)], set(), 1
+    lengths = [min(FIRST_LENGTH, longest or FIRST_LENGTH)] * len(modes)
+    each = 2 * (lengths[0] + APART) * (len(modes) - 1) * size  # sweeps of one jump from every chain to every mode
+    each = int(np.clip((budget - search.spent) // (2 * each), 1, max(1, JUMPS // size)))
+    tried: set[int] = set()
     while True:
-        for j in range(len(modes)):
-            if j != best and j not in gone and not is_settled(ratio[j]):
-                rounds = 1 + max(0, budget - search.spent) // (2 * n_jumps * (length + APART))
-                measured, stayed = measure(search, places, pools, (best, j), length, n_jumps, min(rounds, ROUNDS))
-                ratio[j] = both(ratio[j], measured) if both(ratio[j], measured) != UNKNOWN else measured
-                gone |= {number for number, has_stayed in zip((best, j), stayed) if not has_stayed}
-        left = [j for j in range(len(modes)) if j not in gone]
+        asked = [j for j in range(len(modes)) if j != best and j not in gone and not is_settled(ratio[j])]
+        asked = [j for j in asked if longest is None or lengths[j] <= longest]
+        j = max(asked, key=lambda j: (j not in tried, middle(ratio[j])), default=None)
+        cost = 0 if j is None else 2 * each * size * (lengths[j] + APART)
+        if j is None or (longest is None and search.spent + cost > budget):
+            return Masses(best, ratio, gone, tried, pools, places, known)
+        rounds = int(np.clip((budget - search.spent) // cost, 1, ROUNDS))
+        measured, stayed = measure(search, places, pools, (best, j), lengths[j], each, rounds)
+        merged = both(ratio[j], measured)
+        ratio[j] = measured if merged == UNKNOWN else merged
+        tried.add(j)
+        known = max(known, lengths[j] if measured.known or known == 1 else 1)
+        gone |= {number for number, has_stayed in zip((best, j), stayed) if not has_stayed}
+        lengths[j] = (
+            lengths[j] * LONGER if longest is None or lengths[j] == longest else min(LONGER * lengths[j], longest)
+        )
         if best in gone:  # what its works told is of another mode
-            if not left:
-                return Masses(
-                    0, [ITSELF, *[UNKNOWN] * (len(modes) - 1)], set(range(1, len(modes))), pools, places, length
-                )
-            best, ratio = left[0], [UNKNOWN] * len(modes)
-            ratio[best] = ITSELF
-        heaviest = max(left, key=lambda j: middle(ratio[j]))
-        if heaviest != best:
-            ratio = [relative(one, ratio[heaviest]) for one in ratio]
-            best, ratio[heaviest] = heaviest, ITSELF
-        unsettled = [j for j in left if not is_settled(ratio[j])]
-        then = LONGER * length
-        cost = 2 * n_jumps * (then + APART) * len(unsettled)
-        is_affordable = search.spent + cost <= budget if longest is None else length < longest
-        if not unsettled or not is_affordable:
-            return Masses(best, ratio, gone, pools, places, length)
-        length = then if longest is None else min(then, longest)
+            tried, gone = set(), gone if len(gone) < len(modes) else gone - {best}
+        best, ratio = referred(best, ratio, gone)
+
+
+def referred(best: int, ratio: list[LogRatio], gone: set[int]) -> tuple[int, list[LogRatio]]:
+    """(the mode that seems to hold most, the masses over its own); masses over a mode that is `gone` are forgotten."""
+    left = [j for j in range(len(ratio)) if j not in gone]
+    if best in gone:
+        return left[0], [ITSELF if j == left[0] else UNKNOWN for j in range(len(ratio))]
+    heaviest = max(left, key=lambda j: middle(ratio[j]))
+    if heaviest != best:
+        ratio = [ITSELF if j == heaviest else relative(one, ratio[heaviest]) for j, one in enumerate(ratio)]
+    return heaviest, ratio
 
 
 def ready(search: Search, modes: list[Mode], size: int):
@@ -98,7 +107,7 @@ def ready(search: Search, modes: list[Mode], size: int):
     return places, pools
 
 
-def measure(search: Search, places: Places, pools, pair, length: int, n_jumps: int, most: int):
+def measure(search: Search, places: Places, pools, pair, length: int, each: int, most: int):
     """(log mass(b) / mass(a) of a pair (a, b) by jumps of this length, did most chains of each stay there?).
 
     Rounds of jumps are repeated, at `most` so often, as long as works overlap and tell too little.
@@ -107,9 +116,8 @@ def measure(search: Search, places: Places, pools, pair, length: int, n_jumps: i
     works, ratio, rounds, made = [np.zeros(0), np.zeros(0)], UNKNOWN, 0, [0, 0]
     while rounds == 0 or (rounds < most and ratio.known and ratio.se > ENOUGH_SE):
         for way, number in enumerate(pair):
-            pool, each = pools[number], -(-n_jumps // len(pools[number]))
             task = delayed(jumps)
-            ends = search.tasks(task(search.law, search.paths, state, between, length, each) for state in pool)
+            ends = search.tasks(task(search.law, search.paths, one, between, length, each) for one in pools[number])
             pools[number] = [state for state, _ in ends]
             found = np.concatenate([one for _, one in ends])
             works[way] = np.append(works[way], found[found[:, 0] == way, 1])
@@ -121,11 +129,10 @@ def measure(search: Search, places: Places, pools, pair, length: int, n_jumps: i
 
 def jumps(law, paths, state, places: Places, length: int, number: int):
     """One task: (the state some sweeps later, (mode of origin, log of exp(w) |dT|) of `number` paths from there)."""
-    n_obs, found, state = len(law.table.X), np.empty((number, 2)), copied(state)
-    room = Room(np.empty((1, n_obs), np.int32), np.empty((0, n_obs), np.int32), np.empty((1, len(law.statistics))))
+    found, state = np.full((number, 2), [-1, -np.inf]), copied(state)
     for at in range(number):
-        law.advance(state, APART, np.iinfo(np.int64).max, room, 0)
-        end = copied(state)
-        found[at] = paths.path(end, places, length)
-        state.words[:] = end.words
+        if sweeps_later(law, state, APART) is not None:
+            end = copied(state)
+            found[at] = paths.path(end, places, length)
+            state.words[:] = end.words
     return state, found
