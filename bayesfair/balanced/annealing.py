@@ -192,8 +192,9 @@ class Multipliers(NamedTuple):
         step = np.zeros(mu.shape)
         for start in range(len(mu)):
             j, k = np.nonzero(self.equal | (mu[start] > 0) | (excess[start] > 0))
-            of_groups = slope[start][:, k[:, None], k]
-            curvature = np.einsum("pg,gpq,qg->pq", self.A[j], of_groups, self.A[j], optimize=True)
+            used, at = np.unique(j, return_inverse=True)
+            both = self.A[used][:, None] * self.A[used]
+            curvature = np.tensordot(both, slope[start], 1)[at[:, None], at, k[:, None], k]
             curvature[np.diag_indices(len(j))] += ridge[start]
             step[start, j, k] = np.linalg.solve(curvature, excess[start, j, k])
         return step
@@ -212,7 +213,7 @@ class Cooled(NamedTuple):
     centers: Float[ndarray, "*starts clusters dim"]
     mu: Float[ndarray, "*starts rows clusters"]
     counts: Float[ndarray, "*starts clusters groups"]
-    loss: Float[ndarray, "*starts"]
+    loss: Float[ndarray, "*starts"] | float
 
     def run(self, at):
         """One start, or several."""

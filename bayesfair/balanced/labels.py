@@ -108,8 +108,8 @@ def cheapest_labels(problem: BalancedProblem, n_starts, seed, *, max_iter, progr
     """The cheapest balanced labels found.
 
     Starts are cooled and recombined, and the best of them go down to a local optimum. In small tables the labels of tighter
-    bounds are starts as well: the loss never rises when such a bound is loosened. In larger ones only the best finalist
-    descends, which changes little there. Ctrl-C keeps the cheapest labels so far.
+    bounds are starts as well: the loss never rises when such a bound is loosened. In larger ones the best finalist alone
+    descends, once transport has settled them all. Ctrl-C keeps the cheapest labels so far.
 
     Parameters
     ----------
