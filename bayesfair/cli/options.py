@@ -152,7 +152,7 @@ def _taker_of(method, name):
 def _classes(parameter) -> list[type]:
     """Classes of the package whose objects a parameter takes, such as targets."""
     taken = get_args(parameter.annotation)
-    return [one for one in taken if isinstance(one, type) and one.__module__.startswith("bayesfair.")]
+    return [one for one in taken if isinstance(one, type) and one.__module__.split(".")[0] == bf.__name__]
 
 
 def settings_of_method(arguments):
