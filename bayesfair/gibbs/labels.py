@@ -18,7 +18,7 @@ from bayesfair.gibbs.chance import seeded
 from bayesfair.gibbs.target import Dispersion, Room, Table
 from bayesfair.gibbs.temperature import start_dispersion
 from bayesfair.gibbs.units import LAMBDA, LOSS, Units, UnitState, new_state
-from bayesfair.gibbs.walk import Schedule, learn, walk
+from bayesfair.gibbs.walk import Schedule, go_on, learn
 
 STATISTICS = {
     "lp": Statistic("quantity"),
@@ -109,9 +109,11 @@ class LabelsLaw:
     def schedule(self) -> Schedule:
         """What a pass is: visits alone where they suffice; losses of pairs swap rows too."""
         prior = self.table.temperature
-        shape, rate = (prior.shape + self.table.degrees, prior.rate) if isinstance(prior, Dispersion) else (0.0, 0.0)
+        shape, rate = (
+            (prior.shape + self.table.degrees, float(prior.rate)) if isinstance(prior, Dispersion) else (0.0, 0.0)
+        )
         pairs = 1 if self.table.loss.has_conjugate_centers else 0
-        return Schedule(pairs, 0 if self.table.loss.has_centers else 1, shape, rate, 1.0)
+        return Schedule(pairs, 0 if self.table.loss.has_centers else 1, shape, rate)
 
     def starts(self, num_chains: int) -> list[UnitState]:
         """Cooled labellings, a different one in each chain; lambda suits the best of them."""
@@ -143,7 +145,7 @@ class LabelsLaw:
         numbers = np.empty((len(room.scalars), 2))
         per = thinning * len(self.table.X)
         args = self.units, self.code, self.balance, self.schedule, state, per, visits
-        last = walk(*args, room.labels, numbers, first)
+        last = go_on(*args, room.labels, numbers, first)
         lam, loss = numbers[first:last].T
         lp = -lam * loss
         if self.schedule.shape > 0:

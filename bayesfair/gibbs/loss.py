@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -10,8 +10,7 @@ from bayesfair._check import check_number, message
 from bayesfair.fairlets.dissimilarity import Bregman, Dissimilarity, Minkowski, resolve_dissimilarity
 from bayesfair.gibbs import losses as code
 
-KINDS = {"kmeans": code.KMEANS, "kl": code.KL, "itakura-saito": code.ITAKURA_SAITO, "binary": code.BINARY}
-NAMES = *KINDS, "manhattan"
+NAMES = *code.CONJUGATE, "manhattan"
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ class Loss:
     def code(self) -> code.LossCode:
         """The loss as kernels read it."""
         kind = code.OWN_DIVERGENCE if self.has_centers else code.OWN_PAIR
-        return code.LossCode(kind, 1.0, compiled(self.divergence or self.pair))
+        return code.without_centers_law(kind, compiled(self.divergence or self.pair))
 
 
 @dataclass(frozen=True)
@@ -89,8 +88,7 @@ class NamedLoss:
         return self.dissimilarity.name in ("kmeans", "manhattan", "minkowski")
 
     def code(self) -> code.LossCode:
-        kind = KINDS.get(self.dissimilarity.name, code.MINKOWSKI)
-        return code.LossCode(kind, float(getattr(self.dissimilarity, "power", 1.0)), compiled(None))
+        return code.loss_code(self.dissimilarity.name, float(getattr(self.dissimilarity, "power", 1.0)))
 
 
 @dataclass(frozen=True)
@@ -140,18 +138,9 @@ def resolve_loss(loss) -> Loss | NamedLoss:
     raise ValueError(message("loss", rule, repr(loss), "A function of your own goes into bf.gibbs.Loss."))
 
 
-_compiled: dict[Callable | None, object] = {}
+@cache
+def compiled(function: Callable):
+    """A first-class function for Numba, of two float64 rows, compiled once in a process."""
+    from numba import cfunc
 
-
-def compiled(function: Callable | None):
-    """A first-class function for Numba, of two float64 rows; a stand-in for None. Compiled once in a process."""
-    from numba import cfunc, types
-
-    if function not in _compiled:
-        row = types.float64[::1]
-        _compiled[function] = cfunc(types.float64(row, row))(_nothing if function is None else function)
-    return _compiled[function]
-
-
-def _nothing(x, y):
-    return 0.0
+    return cfunc(code.PAID)(function)
