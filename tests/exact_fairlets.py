@@ -42,7 +42,7 @@ def loss_code(loss):
     """The loss as kernels read it; functions of the user's own as they are."""
     own = {"own divergence": (code.OWN_DIVERGENCE, own_divergence), "own pair": (code.OWN_PAIR, own_pair)}
     if loss in own:
-        return code.LossCode(own[loss][0], 1.0, own[loss][1])
+        return code.without_centers_law(*own[loss])
     return resolve_loss(Minkowski(3.0) if loss == "minkowski" else loss).code()
 
 

@@ -95,13 +95,11 @@ class TinyUnits:
 
     def law_given(self, centers):
         """The relaxed law given centres: prod_i exp(-lambda w_i d(x_i, m_z)) exp(-V) / prod_k g_k."""
-        from bayesfair.gibbs.losses import log_normalizer
-
         p = []
         for z in self.states:
             state = self.state(z)
             log_g = sum(
-                log_normalizer.py_func(self.loss_code, LAMBDA * state.mass[k], state.mass[k], state.total[k])
+                self.loss_code.log_g(LAMBDA * state.mass[k], state.mass[k], state.total[k])
                 for k in range(self.n_clusters)
             )
             paid = sum(self.weight[i] * divergence(self.loss, self.X[i], centers[z[i]]) for i in range(self.n_obs))

@@ -5,14 +5,7 @@ row. The clusters of f and h are k and q.
 """
 
 from bayesfair._compiled import inner
-from bayesfair.gibbs.losses import KMEANS, between, divergence, joining, leaving, log_normalizer, pair, to_center
-
-
-@inner
-def copy_row(rows, i, x):
-    """Row i in float64."""
-    for e in range(len(x)):
-        x[e] = rows[i, e]
+from bayesfair.gibbs.losses import KMEANS, between, copy_row, divergence, joining, leaving, log_normalizer
 
 
 @inner
@@ -41,22 +34,12 @@ def price(x, weight, loss, row, other, middle, i, j):
 
 
 @inner
-def anchored_loss(x, weight, loss, row, other, middle, members, size, f, own, anchor):
-    """What the members of fairlet f pay, its `own` anchor apart, if `anchor` is the anchor."""
-    paid = 0.0
-    for t in range(size[f]):
-        if members[f, t] != own:
-            paid += price(x, weight, loss, row, other, middle, members[f, t], anchor)
-    return paid
-
-
-@inner
 def hub_loss(x, weight, loss, row, members, size, f, center):
     """What the members of fairlet f pay for this centre."""
     paid = 0.0
     for t in range(size[f]):
         copy_row(x, members[f, t], row)
-        paid += weight[members[f, t]] * to_center(loss, row, center)
+        paid += weight[members[f, t]] * loss.paid(row, center)
     return paid
 
 
@@ -66,15 +49,17 @@ def hub_loss(x, weight, loss, row, members, size, f, center):
 @inner
 def anchored_change(x, weight, loss, row, other, middle, members, size, anchors, a, v, b, f, h):
     """Change of the anchored L_f: of both fairlets if anchors change places, else of the two rows."""
-    p, q = anchors[f], anchors[h]
-    if a == p:
-        then = anchored_loss(x, weight, loss, row, other, middle, members, size, f, a, b)
-        then += anchored_loss(x, weight, loss, row, other, middle, members, size, h, b, a)
-        now = anchored_loss(x, weight, loss, row, other, middle, members, size, f, a, a)
-        return then - now - anchored_loss(x, weight, loss, row, other, middle, members, size, h, b, b)
-    change = price(x, weight, loss, row, other, middle, a, q) - price(x, weight, loss, row, other, middle, a, p)
-    if v > 0.0:
-        change += price(x, weight, loss, row, other, middle, b, p) - price(x, weight, loss, row, other, middle, b, q)
+    change = 0.0
+    for z in range(2):
+        i, j, here, there = (a, b, f, h) if z == 0 else (b, a, h, f)
+        if a == anchors[f]:
+            for t in range(size[here]):
+                if members[here, t] != i:
+                    change += price(x, weight, loss, row, other, middle, members[here, t], j)
+                    change -= price(x, weight, loss, row, other, middle, members[here, t], i)
+        elif z == 0 or v > 0.0:
+            change += price(x, weight, loss, row, other, middle, i, anchors[there])
+            change -= price(x, weight, loss, row, other, middle, i, anchors[here])
     return change
 
 
@@ -86,9 +71,9 @@ def hub_change(x, weight, loss, row, members, size, f_old, f_new, h_old, h_new, 
     change += hub_loss(x, weight, loss, row, members, size, h, h_new)
     change -= hub_loss(x, weight, loss, row, members, size, h, h_old)
     copy_row(x, a, row)
-    change += w * (to_center(loss, row, h_new) - to_center(loss, row, f_new))
+    change += w * (loss.paid(row, h_new) - loss.paid(row, f_new))
     copy_row(x, b, row)
-    return change + v * (to_center(loss, row, f_new) - to_center(loss, row, h_new))
+    return change + v * (loss.paid(row, f_new) - loss.paid(row, h_new))
 
 
 # What an exchange changes in what two sets of rows pay to their own means
@@ -163,14 +148,14 @@ def pairs_change(loss, cluster, total, mass, weight, reach, pairs, z, f_old, f_n
         if j != f and j != h and (cluster[j] == k or cluster[j] == q):
             copy_center(total, mass, j, z)
             if cluster[j] == k:
-                far_f += mass[j] * pair(loss, z, f_new)
+                far_f += mass[j] * loss.paid(z, f_new)
             if cluster[j] == q:
-                far_h += mass[j] * pair(loss, z, h_new)
+                far_h += mass[j] * loss.paid(z, h_new)
     mass_f, mass_h = mass[f] + gain, mass[h] - gain
     own = mass_f * far_f - mass[f] * reach[f, k]
     other = mass_h * far_h - mass[h] * reach[h, q]
     if k == q:
-        both = mass_f * mass_h * pair(loss, f_new, h_new) + mass[f] * mass[h] * pair(loss, f_old, h_old)
+        both = mass_f * mass_h * loss.paid(f_new, h_new) + mass[f] * mass[h] * loss.paid(f_old, h_old)
         return (own + other + both) / weight[k]
     change = (pairs[k] + 2.0 * own) / (2.0 * (weight[k] + gain)) - pairs[k] / (2.0 * weight[k])
     return change + (pairs[q] + 2.0 * other) / (2.0 * (weight[q] - gain)) - pairs[q] / (2.0 * weight[q])

@@ -6,6 +6,8 @@ The loops take arrays out of the tuples once, and call functions of the few arra
 from math import exp, isinf, isnan
 from typing import NamedTuple
 
+from numpy import int64
+
 from bayesfair._compiled import inner
 from bayesfair.gibbs.chance import accept, bernoulli, category, integer
 from bayesfair.gibbs.fairlet_costs import (
@@ -33,7 +35,7 @@ from bayesfair.gibbs.fairlets import (
     pair_up,
     reach_anew,
 )
-from bayesfair.gibbs.losses import KMEANS, is_own, pair
+from bayesfair.gibbs.losses import KMEANS, is_own
 
 
 class SweepPlan(NamedTuple):
@@ -75,17 +77,17 @@ def exchanges(s, data, loss, plan, state, scratch, first, last):
     for at in range(first, last):
         if at < plan.near:
             a, b = near_rows(s, edges)
-            h = int(fairlet[b])
+            h = int64(fairlet[b])
         elif at < plan.near + plan.random:
             a, b = random_rows(s, group, order, starts)
-            h = int(fairlet[b])
+            h = int64(fairlet[b])
         elif at < n_single:
             a, b, h = extra_member(s, movers, len(cluster))
         else:
             a, b, h = loop_step(s, group, members, size, width, data.anchor, len(cluster))
         if a == NOBODY or fairlet[a] == h:
             continue
-        f, g, comes = int(fairlet[a]), int(group[a]), b != NOBODY
+        f, g, comes = int64(fairlet[a]), int64(group[a]), b != NOBODY
         if g == data.anchor and kind[f] != kind[h]:
             continue
         if not comes and (count[f, g] <= lower[f, g] or count[h, g] >= upper[h, g]):
@@ -93,7 +95,7 @@ def exchanges(s, data, loss, plan, state, scratch, first, last):
         step[TRIED] += 1
         if not comes:
             b = a
-        w, v, k, q = weight[a], weight[b] if comes else 0.0, int(cluster[f]), int(cluster[h])
+        w, v, k, q = weight[a], weight[b] if comes else 0.0, int64(cluster[f]), int64(cluster[h])
         if loss.kind == KMEANS:
             fairlets = squares_change(x, a, w, b, v, total, mass, f, h)
             clusters = squares_change(x, a, w, b, v, sums, heavy, k, q) - fairlets if k != q else -fairlets
@@ -138,12 +140,14 @@ def exchanges(s, data, loss, plan, state, scratch, first, last):
             if k != q:
                 shift(x, a, w, b, v, sums, heavy, k, q)
             if len(reach) > 0:
-                reach_further(loss, cluster, total, mass, reach, row, f_old, f_new, mass[f] - v + w, f, h)
-                reach_further(loss, cluster, total, mass, reach, row, h_old, h_new, mass[h] + v - w, h, f)
-                reach_anew(loss, cluster, total, mass, reach, row, other, f)
-                reach_anew(loss, cluster, total, mass, reach, row, other, h)
-                pair_up(cluster, mass, reach, pairs, k)
-                pair_up(cluster, mass, reach, pairs, q)
+                for z in range(2):
+                    i, j, gain = (f, h, v - w) if z == 0 else (h, f, w - v)
+                    then, now = (f_old, f_new) if z == 0 else (h_old, h_new)
+                    reach_further(loss.paid, cluster, total, mass, reach, row, then, now, mass[i] - gain, i, j)
+                for z in range(2):
+                    reach_anew(loss.paid, cluster, total, mass, reach, row, other, f if z == 0 else h)
+                for z in range(2):
+                    pair_up(cluster, mass, reach, pairs, k if z == 0 else q)
 
 
 # Proposals
@@ -153,7 +157,7 @@ def exchanges(s, data, loss, plan, state, scratch, first, last):
 def near_rows(s, edges):
     """One of a fixed list of pairs of near rows."""
     at = integer(s, len(edges))
-    return int(edges[at, 0]), int(edges[at, 1])
+    return int64(edges[at, 0]), int64(edges[at, 1])
 
 
 @inner
@@ -161,13 +165,13 @@ def random_rows(s, group, order, starts):
     """Any row, and any row of its group."""
     a = integer(s, len(group))
     g = group[a]
-    return a, int(order[starts[g] + integer(s, starts[g + 1] - starts[g])])
+    return a, int64(order[starts[g] + integer(s, starts[g + 1] - starts[g])])
 
 
 @inner
 def extra_member(s, movers, n_fairlets):
     """Any row that is no anchor, alone, and any fairlet."""
-    return int(movers[integer(s, len(movers))]), NOBODY, integer(s, n_fairlets)
+    return int64(movers[integer(s, len(movers))]), NOBODY, integer(s, n_fairlets)
 
 
 @inner
@@ -199,7 +203,7 @@ def loop_step(s, group, members, size, width, anchor, m):
 def member(group, members, size, f, g, at):
     """The member number `at` of group g in fairlet f, or NOBODY if that slot is empty."""
     for t in range(size[f]):
-        i = int(members[f, t])
+        i = int64(members[f, t])
         if group[i] == g:
             if at == 0:
                 return i
@@ -260,12 +264,12 @@ def shift(x, a, w, b, v, total, mass, f, h):
 
 
 @inner
-def reach_further(loss, cluster, total, mass, reach, x, then, now, before, f, h):
+def reach_further(paid, cluster, total, mass, reach, x, then, now, before, f, h):
     """What all but f and h pay to the cluster of f, after its centre was `then` and its weight `before`."""
     for j in range(len(cluster)):
         if j != f and j != h:
             copy_center(total, mass, j, x)
-            reach[j, cluster[f]] += mass[f] * pair(loss, x, now) - before * pair(loss, x, then)
+            reach[j, cluster[f]] += mass[f] * paid(x, now) - before * paid(x, then)
 
 
 # Clusters
@@ -283,7 +287,7 @@ def reallocations(s, loss, state, scratch, first, last):
         set_mean(mean, sums, heavy, k)
     for f in range(first, last):
         step[VISITED] += 1
-        a, w = int(cluster[f]), mass[f]
+        a, w = int64(cluster[f]), mass[f]
         if number[a] == 1:
             continue
         copy_center(total, mass, f, center)
@@ -349,6 +353,6 @@ def shift_reach(loss, cluster, mass, total, reach, center, other, f, a, b):
     for j in range(len(cluster)):
         if j != f:
             copy_center(total, mass, j, other)
-            far = mass[f] * pair(loss, center, other)
+            far = mass[f] * loss.paid(center, other)
             reach[j, a] -= far
             reach[j, b] += far

@@ -8,10 +8,11 @@ in all what the rows of its fairlets pay to these fairlets' means, plus (mean si
 from typing import NamedTuple
 
 import numpy as np
+from numpy import int64
 
 from bayesfair._compiled import inner, kernel
-from bayesfair.gibbs.fairlet_costs import anchored_loss, copy_center, hub_loss
-from bayesfair.gibbs.losses import divergence, has_centers, pair
+from bayesfair.gibbs.fairlet_costs import copy_center, price
+from bayesfair.gibbs.losses import PAIRS, loss_of, reach_all
 
 NOBODY = -1  # in place of a row: nobody comes back; in place of an anchor: fairlets have hubs
 
@@ -92,20 +93,16 @@ class Scratch(NamedTuple):
     given: np.ndarray
 
 
-@kernel
-def make_scratch(dim, n_clusters, n_given=0):
+def make_scratch(dim: int, n_clusters: int, n_given: int = 0) -> Scratch:
     """Space for the moves of a chain."""
-    d, k = dim, n_clusters
-    return Scratch(
-        np.empty(d), np.empty(d), np.empty(d), np.empty(d), np.empty(d), np.empty(d), np.empty(d), np.empty(d), np.empty(d),
-        np.empty(d), np.empty((d, k)), np.empty(k), np.empty(k), np.empty((n_given, d)),
-    )  # fmt: skip
+    of_clusters, given = np.empty((2, n_clusters)), np.empty((n_given, dim))
+    return Scratch(*np.empty((10, dim)), np.empty((dim, n_clusters)), *of_clusters, given)
 
 
 def new_state(words, data: Fairlets, loss, fairlet, cluster, n_clusters, lambda_f, lam) -> State:
     """The state of these fairlets (N,) and clusters (m,), with every sum from scratch."""
     (n_obs, dim), (n_fairlets, n_groups) = data.x.shape, data.lower.shape
-    n_kept = 0 if has_centers(loss) else n_fairlets
+    n_kept = n_fairlets if loss.kind >= PAIRS else 0
     state = State(
         words=words,
         fairlet=np.array(fairlet, np.int32),
@@ -125,85 +122,75 @@ def new_state(words, data: Fairlets, loss, fairlet, cluster, n_clusters, lambda_
         value=np.array([lambda_f, lam, 0.0, 0.0]),
         step=np.zeros(9, np.int64),
     )
-    seat(data, state)
-    sum_up(data, loss, state, make_scratch(dim, n_clusters))
+    seat(data.group, data.anchor, state.fairlet, state.slot, state.members, state.size, state.count, state.anchor)
+    sum_up(data, loss, state)
     return state
 
 
 @kernel
-def seat(data, state):
+def seat(group, anchor, fairlet, slot, members, size, count, anchors):
     """Members, slots, counts and anchors of the fairlets of the rows, in the order of the rows."""
-    for i in range(len(state.fairlet)):
-        f, g = int(state.fairlet[i]), int(data.group[i])
-        state.members[f, state.size[f]] = i
-        state.slot[i] = state.size[f]
-        state.size[f] += 1
-        state.count[f, g] += 1
-        if g == data.anchor:
-            state.anchor[f] = i
+    for i in range(len(fairlet)):
+        f, g = int64(fairlet[i]), int64(group[i])
+        members[f, size[f]] = i
+        slot[i] = size[f]
+        size[f] += 1
+        count[f, g] += 1
+        if g == anchor:
+            anchors[f] = i
+
+
+def sum_up(data, loss, state):
+    """Every sum and both losses from scratch."""
+    add_up(data.x, data.weight, state.fairlet, state.mass, state.total)
+    add_up(state.total, np.ones(len(state.cluster)), state.cluster, state.weight, state.sums)
+    state.number[:] = state.weight
+    state.weight[:] = np.bincount(state.cluster, state.mass, len(state.weight))
+    centers, (row, other, middle) = state.total / state.mass[:, None], np.empty((3, data.x.shape[1]))
+    if data.anchor == NOBODY:
+        state.value[LOSS_F] = loss_of(data.x, data.weight, loss.paid, state.fairlet, centers, row)
+    else:
+        state.value[LOSS_F] = paid_to_anchors(
+            data.x, data.weight, loss, state.fairlet, state.anchor, row, other, middle
+        )
+    if loss.kind >= PAIRS:
+        state.reach[:] = 0.0
+        reach_all(centers, state.mass, loss.paid, state.cluster, state.reach, row, other)
+        own = state.reach[np.arange(len(state.cluster)), state.cluster]
+        state.pairs[:] = np.bincount(state.cluster, state.mass * own, len(state.pairs))
+        state.value[LOSS_C] = (state.pairs / (2.0 * state.weight)).sum()
+    else:
+        means = state.sums / state.weight[:, None]
+        state.value[LOSS_C] = loss_of(centers, state.mass, loss.paid, state.cluster, means, row)
+
+
+def add_up(x, weight, member_of, mass, total):
+    """Weights and weighted sums of sets of rows, in place."""
+    mass[:] = np.bincount(member_of, weight, len(mass))
+    for e in range(x.shape[1]):
+        total[:, e] = np.bincount(member_of, weight * x[:, e], len(mass))
 
 
 @kernel
-def sum_up(data, loss, state, scratch):
-    """Every sum and both losses from scratch."""
-    dim = data.x.shape[1]
-    state.mass[:] = 0.0
-    state.total[:] = 0.0
-    state.number[:] = 0
-    state.weight[:] = 0.0
-    state.sums[:] = 0.0
-    for i in range(len(state.fairlet)):
-        f, w = int(state.fairlet[i]), data.weight[i]
-        state.mass[f] += w
-        for e in range(dim):
-            state.total[f, e] += w * data.x[i, e]
-    for f in range(len(state.cluster)):
-        k = int(state.cluster[f])
-        state.number[k] += 1
-        state.weight[k] += state.mass[f]
-        for e in range(dim):
-            state.sums[k, e] += state.total[f, e]
-    state.value[LOSS_F] = 0.0
-    for f in range(len(state.cluster)):
-        state.value[LOSS_F] += fairlet_loss(data, loss, state, scratch, f)
-    if has_centers(loss):
-        sum_up_centers(loss, state, scratch)
-    else:
-        sum_up_pairs(loss, state, scratch)
+def paid_to_anchors(x, weight, loss, fairlet, anchors, row, other, middle):
+    """What all rows pay for the anchors of their fairlets."""
+    paid = 0.0
+    for i in range(len(fairlet)):
+        anchor = int64(anchors[fairlet[i]])
+        if i != anchor:
+            paid += price(x, weight, loss, row, other, middle, i, anchor)
+    return paid
 
 
 @inner
-def sum_up_centers(loss, state, scratch):
-    """(mean size) L_c of a loss with centres: what fairlets' centres pay to the mean of their cluster."""
-    state.value[LOSS_C] = 0.0
-    for f in range(len(state.cluster)):
-        k = int(state.cluster[f])
-        for e in range(len(scratch.y)):
-            scratch.y[e] = state.sums[k, e] / state.weight[k]
-        copy_center(state.total, state.mass, f, scratch.x)
-        state.value[LOSS_C] += state.mass[f] * divergence(loss, scratch.x, scratch.y)
-
-
-@inner
-def sum_up_pairs(loss, state, scratch):
-    """reach, pairs and (mean size) L_c of a loss of pairs."""
-    for f in range(len(state.cluster)):
-        reach_anew(loss, state.cluster, state.total, state.mass, state.reach, scratch.x, scratch.y, f)
-    state.value[LOSS_C] = 0.0
-    for k in range(len(state.pairs)):
-        pair_up(state.cluster, state.mass, state.reach, state.pairs, k)
-        state.value[LOSS_C] += state.pairs[k] / (2.0 * state.weight[k])
-
-
-@inner
-def reach_anew(loss, cluster, total, mass, reach, x, y, f):
+def reach_anew(paid, cluster, total, mass, reach, x, y, f):
     """What the centre of fairlet f pays to every cluster."""
     reach[f] = 0.0
     copy_center(total, mass, f, x)
     for j in range(len(cluster)):
         if j != f:
             copy_center(total, mass, j, y)
-            reach[f, cluster[j]] += mass[j] * pair(loss, x, y)
+            reach[f, cluster[j]] += mass[j] * paid(x, y)
 
 
 @inner
@@ -213,15 +200,3 @@ def pair_up(cluster, mass, reach, pairs, k):
     for f in range(len(cluster)):
         if cluster[f] == k:
             pairs[k] += mass[f] * reach[f, k]
-
-
-@inner
-def fairlet_loss(data, loss, state, scratch, f):
-    """What the members of fairlet f pay."""
-    if data.anchor != NOBODY:
-        own = state.anchor[f]
-        return anchored_loss(
-            data.x, data.weight, loss, scratch.x, scratch.y, scratch.z, state.members, state.size, f, own, own
-        )
-    copy_center(state.total, state.mass, f, scratch.f_old)
-    return hub_loss(data.x, data.weight, loss, scratch.x, state.members, state.size, f, scratch.f_old)

@@ -22,7 +22,7 @@ from bayesfair.gibbs.modes.jump import with_jumps_of
 from bayesfair.gibbs.target import Dispersion, Room, Table, check_temperature, is_fixed
 from bayesfair.gibbs.temperature import start_dispersion
 from bayesfair.gibbs.units import FAILED, INSIDE, LAMBDA, LOSS, VISITS, Units, UnitState, new_state
-from bayesfair.gibbs.walk import Schedule, learn, walk
+from bayesfair.gibbs.walk import Schedule, go_on, learn
 
 STATISTICS = {
     "lp": Statistic("quantity"),
@@ -139,9 +139,11 @@ class LabelsLaw:
     def schedule(self) -> Schedule:
         """What a pass is: visits alone where they suffice; losses of pairs swap rows too."""
         prior = self.table.temperature
-        shape, rate = (prior.shape + self.table.degrees, prior.rate) if isinstance(prior, Dispersion) else (0.0, 0.0)
+        shape, rate = (
+            (prior.shape + self.table.degrees, float(prior.rate)) if isinstance(prior, Dispersion) else (0.0, 0.0)
+        )
         pairs = 1 if self.table.loss.has_conjugate_centers else 0
-        return Schedule(pairs, 0 if self.table.loss.has_centers else 1, shape, rate, 1.0)
+        return Schedule(pairs, 0 if self.table.loss.has_centers else 1, shape, rate)
 
     @property
     def problem(self) -> BalancedProblem:
@@ -192,7 +194,7 @@ class LabelsLaw:
         numbers = np.empty((len(room.scalars), 2))
         per = thinning * len(self.table.X)
         args = self.units, self.code, self.balance, self.schedule, state, per, visits
-        last = walk(*args, room.labels, numbers, first)
+        last = go_on(*args, room.labels, numbers, first)
         self._refuse_failure(state)
         lam, loss = numbers[first:last].T
         lp = -lam * loss
@@ -207,7 +209,10 @@ class LabelsLaw:
             refuse_value(state.number[LOSS], f"row {state.step[FAILED] - 1}, when it moved")
         visits, inside = int(state.step[VISITS]), int(state.step[INSIDE])
         if visits > STUCK * len(state.label) and STUCK * inside < visits:
-            rule, got = "leave room for rows to move", f"a chain that was balanced after {inside:,} of {visits:,} visits"
+            rule, got = (
+                "leave room for rows to move",
+                f"a chain that was balanced after {inside:,} of {visits:,} visits",
+            )
             remedy = "Ask for a lower min_balance, fewer attributes, wider bounds on sizes, or fewer clusters."
             raise ValueError(message("target", rule, got, remedy))
 

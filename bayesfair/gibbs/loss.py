@@ -10,8 +10,7 @@ from bayesfair.fairlets.dissimilarity import Bregman, Dissimilarity, Minkowski, 
 from bayesfair.gibbs import losses as code
 from bayesfair.gibbs.own_functions import compiled
 
-KINDS = {"kmeans": code.KMEANS, "kl": code.KL, "itakura-saito": code.ITAKURA_SAITO, "binary": code.BINARY}
-NAMES = *KINDS, "manhattan"
+NAMES = *code.CONJUGATE, "manhattan"
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class Loss:
         LossCode
         """
         kind = code.OWN_DIVERGENCE if self.has_centers else code.OWN_PAIR
-        return code.LossCode(kind, 1.0, compiled(self.divergence or self.pair))
+        return code.without_centers_law(kind, compiled(self.divergence or self.pair))
 
 
 @dataclass(frozen=True)
@@ -94,8 +93,7 @@ class NamedLoss:
         return self.dissimilarity.name in ("kmeans", "manhattan", "minkowski")
 
     def code(self) -> code.LossCode:
-        kind = KINDS.get(self.dissimilarity.name, code.MINKOWSKI)
-        return code.LossCode(kind, float(getattr(self.dissimilarity, "power", 1.0)), compiled(None))
+        return code.loss_code(self.dissimilarity.name, float(getattr(self.dissimilarity, "power", 1.0)))
 
 
 @dataclass(frozen=True)

@@ -1,57 +1,84 @@
-"""Clustering losses as kernels read them: a number says which one, and small functions do the rest.
+"""Clustering losses as kernels read them: compiled functions of two rows, and what follows from them.
 
 Bregman losses pay sum_i w_i d(x_i, mean_k) for the weighted mean of a cluster (Banerjee et al. 2005). Losses of pairs pay
-sum_ij w_i w_j D(x_i, x_j) / (2 W_k) (Rigon, Herring and Dunson 2023). A loss of the user's own is a function that Numba has
-compiled to a first-class one, so that every kernel is compiled once for all losses.
+sum_ij w_i w_j D(x_i, x_j) / (2 W_k) (Rigon, Herring and Dunson 2023). Kernels call a loss through pointers, so that they are
+small, and are compiled once for all losses, those of the user's own too; squared distances are also written out where it pays.
 """
 
+from functools import cache
 from math import exp, inf, lgamma, log, pi, sqrt
 from typing import NamedTuple
 
-from bayesfair._compiled import kernel
+from numba import cfunc, types
+
+from bayesfair._compiled import inner, kernel
 from bayesfair.gibbs.chance import beta, log_gamma, normal
 from bayesfair.gibbs.own_functions import packed, unpacked
 
 KMEANS, KL, ITAKURA_SAITO, BINARY, OWN_DIVERGENCE, MINKOWSKI, OWN_PAIR = range(7)
+PAIRS = MINKOWSKI  # the first loss of pairs: those before have centres
 NEAR = 1e-2  # |x / y - 1| below which divergences are series, as the closed forms cancel
 SERIES_FROM = 4.0  # above, remainders of log Gamma are series, to 1e-10; below, closed forms
 HALF_LOG_2PI = 0.5 * log(2.0 * pi)
 TINY = 1e-300  # least positive centre
 EDGE = 1e-16  # least distance of a centre from 1
 
+NUMBER, ROW = types.float64, types.float64[::1]
+PAID = NUMBER(ROW, ROW)
+NORMALIZER = NUMBER(NUMBER, NUMBER, ROW)
+DRAWN = NUMBER(types.uint64[::1], NUMBER, NUMBER, ROW, ROW)
+
 
 class LossCode(NamedTuple):
-    """A loss for kernels: its number, the power of a norm, and a compiled function of two rows (a stand-in if unused)."""
+    """A loss for kernels: which one it is, the power of a norm, and its functions.
+
+    paid(x, y): d(x, mean) or D(x, y) of two float64 rows. log_g(rate, mass, total) and draw_center(s, rate, mass, total,
+    center): see `kmeans_log_g`; without conjugate centres they are stand-ins.
+    """
 
     kind: int
     power: float
-    own: object
+    paid: object
+    log_g: object
+    draw_center: object
 
     def __reduce__(self):
-        return remade, (self.kind, self.power, packed(self.own))
+        if self.kind in (OWN_DIVERGENCE, OWN_PAIR):
+            return remade, (self.kind, packed(self.paid))
+        return loss_code, (list(CONJUGATE)[self.kind] if self.kind <= BINARY else "", self.power)
 
 
-def remade(kind, power, own: bytes) -> LossCode:
-    """A loss that was pickled."""
-    return LossCode(kind, power, unpacked(own))
+def remade(kind: int, own: bytes) -> LossCode:
+    """A loss of the user's own that was pickled."""
+    return without_centers_law(kind, unpacked(own))
 
 
-@kernel
+@inner
 def is_own(loss):
     """Whether it is a function of the user's own, whose values nobody has checked."""
     return loss.kind == OWN_DIVERGENCE or loss.kind == OWN_PAIR
 
 
-@kernel
-def has_centers(loss):
-    """Whether clusters have centres: the Bregman family."""
-    return loss.kind <= OWN_DIVERGENCE
+def loss_code(name: str, power: float = 1.0) -> LossCode:
+    """The loss of the package with this name; a norm's power is read if there is no such name."""
+    if name in CONJUGATE:
+        functions = (kept(function, form) for function, form in zip(CONJUGATE[name], (PAID, NORMALIZER, DRAWN)))
+        return LossCode(list(CONJUGATE).index(name), 1.0, *functions)
+    return without_centers_law(MINKOWSKI, kept(manhattan if power == 1.0 else minkowski(power), PAID), power)
 
 
-@kernel
-def has_conjugate_centers(loss):
-    """Whether the law of a centre given its cluster is known."""
-    return loss.kind <= BINARY
+def without_centers_law(kind: int, paid, power: float = 1.0) -> LossCode:
+    """A loss whose centres have no known law, or that has none."""
+    return LossCode(kind, power, paid, kept(no_log_g, NORMALIZER), kept(no_center, DRAWN))
+
+
+@cache
+def kept(function, form):
+    """A function of the package behind a pointer, compiled once per installation."""
+    return cfunc(form, cache=True, error_model="numpy")(function)
+
+
+# What a row pays
 
 
 @kernel
@@ -76,46 +103,60 @@ def itakura_saito(x, y):
     return inf if x <= 0.0 else r - log(x / y)
 
 
-@kernel
-def divergence(loss, x, m):
-    """d(x, m) of a Bregman loss, for two float64 rows."""
+def squared_distance(x, m):
+    """|x - m|^2."""
     total = 0.0
-    if loss.kind == KMEANS:
-        for e in range(len(x)):
-            total += (x[e] - m[e]) ** 2
-    elif loss.kind == KL:
-        for e in range(len(x)):
-            total += kl(x[e], m[e])
-    elif loss.kind == ITAKURA_SAITO:
-        for e in range(len(x)):
-            total += itakura_saito(x[e], m[e])
-    elif loss.kind == BINARY:
-        for e in range(len(x)):
-            total += kl(x[e], m[e]) + kl(1.0 - x[e], 1.0 - m[e])
-    else:
-        total = loss.own(x, m)
+    for e in range(len(x)):
+        total += (x[e] - m[e]) ** 2
     return total
 
 
-@kernel
-def pair(loss, x, y):
-    """D(x, y) of a loss of pairs: a norm (not its power), or a function of the user's own."""
-    if loss.kind == OWN_PAIR:
-        return loss.own(x, y)
-    if loss.power == 1.0:
-        total = 0.0
-        for e in range(len(x)):
-            total += abs(x[e] - y[e])
-        return total
-    largest = 0.0
-    for e in range(len(x)):
-        largest = max(largest, abs(x[e] - y[e]))
-    if largest == 0.0:
-        return 0.0
+def kl_divergence(x, m):
+    """Kullback-Leibler, of the Poisson law."""
     total = 0.0
     for e in range(len(x)):
-        total += (abs(x[e] - y[e]) / largest) ** loss.power
-    return largest * total ** (1.0 / loss.power)
+        total += kl(x[e], m[e])
+    return total
+
+
+def itakura_saito_divergence(x, m):
+    """Itakura-Saito, of the gamma law."""
+    total = 0.0
+    for e in range(len(x)):
+        total += itakura_saito(x[e], m[e])
+    return total
+
+
+def binary_divergence(x, m):
+    """Logistic, of the Bernoulli law."""
+    total = 0.0
+    for e in range(len(x)):
+        total += kl(x[e], m[e]) + kl(1.0 - x[e], 1.0 - m[e])
+    return total
+
+
+def manhattan(x, y):
+    """The norm with power 1."""
+    total = 0.0
+    for e in range(len(x)):
+        total += abs(x[e] - y[e])
+    return total
+
+
+@cache
+def minkowski(power):
+    """The norm (not its power), without overflow."""
+
+    def distance(x, y):
+        largest, total = 0.0, 0.0
+        for e in range(len(x)):
+            largest = max(largest, abs(x[e] - y[e]))
+        if largest > 0.0:
+            for e in range(len(x)):
+                total += (abs(x[e] - y[e]) / largest) ** power
+        return largest * total ** (1.0 / power)
+
+    return distance
 
 
 @kernel
@@ -125,58 +166,58 @@ def of_rows(own, x, y, paid):
         paid[i] = own(x[i], y[i])
 
 
-@kernel
-def to_center(loss, x, center):
-    """What a member of a fairlet pays for the fairlet's mean."""
-    return divergence(loss, x, center) if has_centers(loss) else pair(loss, x, center)
+@inner
+def divergence(loss, x, m):
+    """d(x, m) of a loss with centres."""
+    return loss.paid(x, m)
 
 
-@kernel
+@inner
+def log_normalizer(loss, rate, mass, total):
+    """log g of a centre, see `kmeans_log_g`."""
+    return loss.log_g(rate, mass, total)
+
+
+@inner
+def draw_center(s, loss, rate, mass, total, center):
+    """Draw a centre into `center`, see `kmeans_center`."""
+    loss.draw_center(s, rate, mass, total, center)
+
+
+@inner
 def between(loss, x, y, middle):
     """D(x, y) between a member and an anchor: twice the Jensen gap, |x - y|^2 for k-means. `middle` is scratch space."""
-    if not has_centers(loss):
-        return pair(loss, x, y)
-    if loss.kind == KMEANS:
-        return divergence(loss, x, y)
+    if loss.kind == KMEANS or loss.kind >= PAIRS:
+        return loss.paid(x, y)
     for e in range(len(x)):
         middle[e] = 0.5 * (x[e] + y[e])
-    return 2.0 * (divergence(loss, x, middle) + divergence(loss, y, middle))
+    return 2.0 * (loss.paid(x, middle) + loss.paid(y, middle))
 
 
-@kernel
+@inner
 def joining(loss, x, w, total, mass, old, new):
     """Cost of a unit (x, w) that joins a cluster with sum `total` and weight `mass`: w d(x, new mean) + W d(mean, new mean).
 
-    `old` and `new` are scratch space; they hold the two means afterwards.
+    A unit that leaves saves the cost of joining the rest. `old` and `new` are scratch space.
     """
     if mass <= 0.0:
         return 0.0
-    cost = 0.0
-    if loss.kind == KMEANS:
-        for e in range(len(x)):
-            cost += (x[e] - total[e] / mass) ** 2
-        return cost * w * mass / (mass + w)
     for e in range(len(x)):
         old[e] = total[e] / mass
         new[e] = (total[e] + w * x[e]) / (mass + w)
-    return w * divergence(loss, x, new) + mass * divergence(loss, old, new)
+    return w * loss.paid(x, new) + mass * loss.paid(old, new)
 
 
-@kernel
+@inner
 def leaving(loss, x, w, total, mass, old, new):
     """What a cluster saves when its unit (x, w) leaves: the cost of joining the rest."""
     rest = mass - w
     if rest <= 0.0:
         return 0.0
-    cost = 0.0
-    if loss.kind == KMEANS:
-        for e in range(len(x)):
-            cost += (x[e] - total[e] / mass) ** 2
-        return cost * w * mass / rest
     for e in range(len(x)):
         old[e] = (total[e] - w * x[e]) / rest
         new[e] = total[e] / mass
-    return w * divergence(loss, x, new) + rest * divergence(loss, old, new)
+    return w * loss.paid(x, new) + rest * loss.paid(old, new)
 
 
 @kernel
@@ -198,39 +239,108 @@ def half_step(s):
     return (a + u * (b + u * (c + u * (127 / 215040 + u * (-511 / 608256 + u * 691 * 2047 / 360360 / 2048))))) / s
 
 
-@kernel
-def log_normalizer(loss, rate, mass, total):
-    """log g: the integral of exp(-rate d(mean, m)) mu(dm), rate = lambda W, for the measure mu of each loss.
+# The law of a centre: log_g is the log of the integral of exp(-rate d(mean, m)) mu(dm), rate = lambda W, for the measure mu of
+# each loss, and draw_center draws from it. The integral of prod_i exp(-lambda w_i d(x_i, m)) mu(dm) is then g exp(-lambda L).
 
-    Squared distances: normal centres, mu = dm. Kullback-Leibler: gamma centres, mu = m^(-1/2) dm. Itakura-Saito: inverse
-    gamma, mu = dm / m. Binary: beta, mu = (m (1 - m))^(-1/2) dm. The integral of prod_i exp(-lambda w_i d(x_i, m)) mu(dm) is
-    then g exp(-lambda L).
-    """
-    d = len(total)
-    if loss.kind == KMEANS:
-        return 0.5 * d * log(pi / rate)
-    value = 0.5 * d * log(2.0 * pi / rate)
-    scale = rate / mass  # lambda
-    if loss.kind == ITAKURA_SAITO:
-        return value + d * stirling(rate)
-    for e in range(d):
-        value += half_step(scale * total[e])
-        if loss.kind == BINARY:
-            value += half_step(scale * max(mass - total[e], 0.0)) - stirling(rate)
+
+def kmeans_log_g(rate, mass, total):
+    """Normal centres, mu = dm. rate: lambda W; mass: W; total: the weighted sum of the cluster."""
+    return 0.5 * len(total) * log(pi / rate)
+
+
+def kl_log_g(rate, mass, total):
+    """Gamma centres, mu = m^(-1/2) dm."""
+    value = 0.5 * len(total) * log(2.0 * pi / rate)
+    for e in range(len(total)):
+        value += half_step(rate / mass * total[e])
+    return value
+
+
+def itakura_saito_log_g(rate, mass, total):
+    """Inverse gamma centres, mu = dm / m."""
+    return len(total) * (0.5 * log(2.0 * pi / rate) + stirling(rate))
+
+
+def binary_log_g(rate, mass, total):
+    """Beta centres, mu = (m (1 - m))^(-1/2) dm."""
+    value = 0.5 * len(total) * log(2.0 * pi / rate)
+    for e in range(len(total)):
+        value += half_step(rate / mass * total[e]) - stirling(rate)
+        value += half_step(rate / mass * max(mass - total[e], 0.0))
+    return value
+
+
+def no_log_g(rate, mass, total):
+    """A stand-in."""
+    return 0.0
+
+
+def kmeans_center(s, rate, mass, total, center):
+    """Draw a centre from exp(-rate d(mean, m)) mu(dm) into `center`; the others likewise."""
+    for e in range(len(total)):
+        center[e] = total[e] / mass + normal(s) / sqrt(2.0 * rate)
+    return 0.0
+
+
+def kl_center(s, rate, mass, total, center):
+    for e in range(len(total)):
+        center[e] = max(exp(log_gamma(s, rate * max(total[e] / mass, 0.0) + 0.5) - log(rate)), TINY)
+    return 0.0
+
+
+def itakura_saito_center(s, rate, mass, total, center):
+    for e in range(len(total)):
+        center[e] = max(total[e] / mass * exp(log(rate) - log_gamma(s, rate)), TINY)
+    return 0.0
+
+
+def binary_center(s, rate, mass, total, center):
+    for e in range(len(total)):
+        mean = min(max(total[e] / mass, 0.0), 1.0)
+        center[e] = min(max(beta(s, rate * mean + 0.5, rate * (1.0 - mean) + 0.5), EDGE), 1.0 - EDGE)
+    return 0.0
+
+
+def no_center(s, rate, mass, total, center):
+    """A stand-in."""
+    return 0.0
+
+
+CONJUGATE = {
+    "kmeans": (squared_distance, kmeans_log_g, kmeans_center),
+    "kl": (kl_divergence, kl_log_g, kl_center),
+    "itakura-saito": (itakura_saito_divergence, itakura_saito_log_g, itakura_saito_center),
+    "binary": (binary_divergence, binary_log_g, binary_center),
+}
+
+
+# Sums over rows
+
+
+@inner
+def copy_row(x, i, row):
+    """Row i in float64."""
+    for e in range(len(row)):
+        row[e] = x[i, e]
+
+
+@kernel
+def loss_of(x, weight, paid, label, center, row):
+    """sum_i w_i d(x_i, center of its cluster). `row` and `other` are scratch space."""
+    value = 0.0
+    for i in range(len(label)):
+        copy_row(x, i, row)
+        value += weight[i] * paid(row, center[label[i]])
     return value
 
 
 @kernel
-def draw_center(s, loss, rate, mass, total, center):
-    """Draw a centre from exp(-rate d(mean, m)) mu(dm), rate = lambda W, into `center`."""
-    for e in range(len(total)):
-        mean = total[e] / mass
-        if loss.kind == KMEANS:
-            center[e] = mean + normal(s) / sqrt(2.0 * rate)
-        elif loss.kind == KL:
-            center[e] = max(exp(log_gamma(s, rate * max(mean, 0.0) + 0.5) - log(rate)), TINY)
-        elif loss.kind == ITAKURA_SAITO:
-            center[e] = max(mean * exp(log(rate) - log_gamma(s, rate)), TINY)
-        else:
-            mean = min(max(mean, 0.0), 1.0)
-            center[e] = min(max(beta(s, rate * mean + 0.5, rate * (1.0 - mean) + 0.5), EDGE), 1.0 - EDGE)
+def reach_all(x, weight, paid, label, reach, row, other):
+    """reach (N, K), from zeros: what every row pays to the other members of a cluster, times their weights."""
+    for i in range(len(label)):
+        copy_row(x, i, row)
+        for j in range(i):
+            copy_row(x, j, other)
+            far = paid(row, other)
+            reach[i, label[j]] += weight[j] * far
+            reach[j, label[i]] += weight[i] * far

@@ -132,7 +132,9 @@ class FairletLaw:
         """What a sweep is."""
         target, n_obs = self.target, len(self.data.group)
         prior = self.table.temperature
-        shape, rate = (prior.shape + self.table.degrees, prior.rate) if isinstance(prior, Dispersion) else (0.0, 0.0)
+        shape, rate = (
+            (prior.shape + self.table.degrees, float(prior.rate)) if isinstance(prior, Dispersion) else (0.0, 0.0)
+        )
         moves = dict.fromkeys(("near", "random", "extra", "steps"), 0)
         if not target.keeps_fairlets and self.n_fairlets > 1 and len(self.data.movers):
             if target.fairlet_move == "rectangular-loop":

@@ -10,11 +10,11 @@ ALLOWED = (
     "Numba compiles numbers, loops, `math`, NumPy functions of arrays, and functions under numba.njit. "
     "The function takes two rows, float64 arrays, and returns one number."
 )
-_compiled: dict[Callable | None, object] = {}
+_compiled: dict[Callable, object] = {}
 
 
-def compiled(function: Callable | None):
-    """A first-class function for Numba, of two float64 rows; a stand-in for None. Compiled once in a process.
+def compiled(function: Callable):
+    """A first-class function for Numba, of two float64 rows, compiled once in a process.
 
     What it raises counts as NaN, which stops a run: Numba would print it and go on with 0.
     """
@@ -31,7 +31,7 @@ def _without_errors(function, signature):
     from numba import njit
 
     try:
-        known = njit(signature, error_model="numpy")(_nothing if function is None else function)
+        known = njit(signature, error_model="numpy")(function)
     except Exception as error:
         raise ValueError(_explained(function, error)) from error
 
@@ -42,10 +42,6 @@ def _without_errors(function, signature):
             return float("nan")
 
     return guarded
-
-
-def _nothing(x, y):
-    return 0.0
 
 
 def _explained(function, error) -> str:

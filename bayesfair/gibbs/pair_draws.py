@@ -10,12 +10,13 @@ from math import exp, floor, log, sqrt
 from typing import NamedTuple
 
 import numpy as np
+from numpy import int64
 
 from bayesfair._compiled import inner, kernel
 from bayesfair.gibbs.balance import penalty
 from bayesfair.gibbs.chance import accept, bernoulli, category, integer, shuffle
-from bayesfair.gibbs.losses import divergence, draw_center, joining, leaving, log_normalizer
-from bayesfair.gibbs.units import IMPOSSIBLE, LAMBDA, LOSS, copy_row, move, settle
+from bayesfair.gibbs.losses import copy_row, divergence, draw_center, joining, leaving, log_normalizer
+from bayesfair.gibbs.units import IMPOSSIBLE, LAMBDA, LOSS, MOVED, settle, transfer
 
 BLOCK = 512  # units of a combination that are drawn at a time
 WINDOW = 9.0  # standard deviations of a count about its mean that a table holds
@@ -40,56 +41,50 @@ class Tables(NamedTuple):
     member: np.ndarray
     first: np.ndarray
     center: np.ndarray
-    weight: np.ndarray
     into_a: np.ndarray
 
 
-@kernel
-def make_tables(n_obs, n_cells, largest_cell, n_clusters, dim):
+def make_tables(units, state) -> Tables:
     """Space for `pair_draw`."""
-    b, c = min(BLOCK, largest_cell), n_cells
+    (n_clusters, dim), c = state.total.shape, len(units.first) - 1
+    b = min(BLOCK, int(np.diff(units.first).max()))
     return Tables(
-        np.empty((c, b + 1, b + 2)), np.empty((c, b + 1), np.int64), np.empty((c, b + 1), np.int64), np.empty((c, b)),
-        np.empty((c, b)), np.empty((c, b), np.int64), np.empty(c, np.int64), np.empty(c, np.int64), np.empty(c, np.int64),
-        np.empty(c), np.empty(n_obs, np.int32), np.empty(c + 1, np.int64), np.empty((n_clusters, dim)),
-        np.empty(n_clusters * n_clusters), np.empty((c, b), np.bool_),
-    )  # fmt: skip
-
-
-@inner
-def draw_pair(s, units, loss, balance, state, scratch, tables):
-    """Draw centres given the clusters, choose a pair, near ones more often, and draw its units given the centres."""
-    n_clusters, lam = len(state.size), state.number[LAMBDA]
-    for k in range(n_clusters):
-        draw_center(s, loss, lam * state.mass[k], state.mass[k], state.total[k], tables.center[k])
-    nearest = 1e300
-    for a in range(n_clusters):
-        for b in range(a):
-            tables.weight[a * n_clusters + b] = lam * apart(loss, tables.center[a], tables.center[b])
-            nearest = min(nearest, tables.weight[a * n_clusters + b])
-    for a in range(n_clusters):
-        for b in range(n_clusters):
-            far = tables.weight[a * n_clusters + b] - nearest if b < a else 0.0
-            tables.weight[a * n_clusters + b] = exp(-min(0.35 * far, 4.0)) if b < a else 0.0
-    chosen = category(s, tables.weight, n_clusters * n_clusters)
-    pair_draw(
-        s,
-        units,
-        loss,
-        balance,
-        state,
-        scratch,
-        tables,
-        chosen // n_clusters,
-        chosen % n_clusters,
-        COUNT_STEPS * (len(units.first) - 1),
+        law=np.empty((c, b + 1, b + 2)),
+        low=np.empty((c, b + 1), np.int64),
+        width=np.empty((c, b + 1), np.int64),
+        p=np.empty((c, b)),
+        odds=np.empty((c, b)),
+        unit=np.empty((c, b), np.int64),
+        number=np.empty(c, np.int64),
+        held=np.empty(c, np.int64),
+        now=np.empty(c, np.int64),
+        tilt=np.empty(c),
+        member=np.empty(len(state.label), np.int32),
+        first=np.empty(c + 1, np.int64),
+        center=np.empty((n_clusters, dim)),
+        into_a=np.empty((c, b), np.bool_),
     )
 
 
-@inner
-def apart(loss, x, y):
-    """How far two centres are apart, the same in both directions."""
-    return min(divergence(loss, x, y), divergence(loss, y, x))
+def draw_pair(units, loss, balance, state, scratch):
+    """Draw centres given the clusters, choose a pair, near ones more often, and draw its units given the centres."""
+    n_clusters, tables = len(state.size), make_tables(units, state)
+    weight = np.zeros((n_clusters, n_clusters))
+    choose(state.words, loss, state.number[LAMBDA], state.mass, state.total, tables.center, weight)
+    far = weight[np.tril_indices(n_clusters, -1)]
+    weight[np.tril_indices(n_clusters, -1)] = np.exp(-np.minimum(0.35 * (far - far.min()), 4.0))
+    a, b = divmod(category(state.words, weight.ravel(), n_clusters**2), n_clusters)
+    n_steps = COUNT_STEPS * (len(units.first) - 1)
+    pair_draw(state.words, units, loss, balance, state, scratch, tables, a, b, n_steps)
+
+
+@kernel
+def choose(s, loss, lam, mass, total, center, far):
+    """Draw centres, and how far they are apart, the same in both directions."""
+    for k in range(len(mass)):
+        draw_center(s, loss, lam * mass[k], mass[k], total[k], center[k])
+        for j in range(k):
+            far[k, j] = lam * min(divergence(loss, center[k], center[j]), divergence(loss, center[j], center[k]))
 
 
 @kernel
@@ -129,10 +124,10 @@ def sort_members(units, state, tables, a, b):
 @inner
 def fill(units, loss, state, scratch, tables, a, b, c, first, last):
     """The units first..last of a combination's members: their log odds, how many are in a, and the law of that number."""
-    n, held, lam = last - first, 0, state.number[LAMBDA]
+    n, held, lam = last - first, int64(0), state.number[LAMBDA]
     for z in range(n):
-        i = tables.member[tables.first[c] + first + z]
-        copy_row(units, i, scratch.x)
+        i = int64(tables.member[tables.first[c] + first + z])
+        copy_row(units.x, i, scratch.x)
         to_a = divergence(loss, scratch.x, tables.center[a])
         tables.unit[c, z] = i
         tables.odds[c, z] = lam * units.weight[i] * (divergence(loss, scratch.x, tables.center[b]) - to_a)
@@ -180,14 +175,19 @@ def count_law(odds, n, tilt, law, low, width, p):
         variance += q * (1.0 - q)
         reach = WINDOW * sqrt(variance) + 3.0
         first = max(floor(mean - reach), low[z])
-        last = min(int(mean + reach) + 1, low[z] + width[z])
+        last = min(int64(mean + reach) + 1, low[z] + width[z])
         low[z + 1], width[z + 1] = first, last - first + 1
-        for c in range(first, last + 1):
-            k = c - low[z]
-            value = (1.0 - q) * law[z, k] if 0 <= k < width[z] else 0.0
-            if 0 <= k - 1 < width[z]:
-                value += q * law[z, k - 1]
-            law[z + 1, c - first] = value
+        now, then = law[z], law[z + 1]
+        begin, end = max(first, low[z] + 1), min(last, low[z] + width[z] - 1) + 1
+        if first == low[z]:
+            then[0] = (1.0 - q) * now[0]
+        if begin < end:
+            stay, more = now[begin - low[z] : end - low[z]], now[begin - low[z] - 1 : end - low[z] - 1]
+            into = then[begin - first : end - first]
+            for k in range(len(into)):
+                into[k] = (1.0 - q) * stay[k] + q * more[k]
+        if last == low[z] + width[z]:
+            then[last - first] = q * now[width[z] - 1]
 
 
 @inner
@@ -283,8 +283,8 @@ def draw_units(s, units, loss, balance, state, scratch, tables, a, b, about, bef
         state.number[LOSS] += change
     else:
         flip_block(units, loss, balance, state, scratch, tables, a, b)
-    settle(balance, state, scratch, a)
-    settle(balance, state, scratch, b)
+    settle(balance, state, scratch.mean, scratch.without, scratch.joined, a)
+    settle(balance, state, scratch.mean, scratch.without, scratch.joined, b)
 
 
 @inner
@@ -294,12 +294,16 @@ def flip_block(units, loss, balance, state, scratch, tables, a, b):
     for c in range(len(tables.number)):
         for z in range(tables.number[c]):
             i = tables.unit[c, z]
-            old, new = state.label[i], a if tables.into_a[c, z] else b
+            old, new = int64(state.label[i]), a if tables.into_a[c, z] else b
             tables.into_a[c, z] = old == a
             if old != new:
-                copy_row(units, i, scratch.x)
+                copy_row(units.x, i, scratch.x)
                 w = units.weight[i]
                 change -= leaving(loss, scratch.x, w, state.total[old], state.mass[old], scratch.old, scratch.new)
                 change += joining(loss, scratch.x, w, state.total[new], state.mass[new], scratch.old, scratch.new)
-                move(units, loss, balance, state, scratch, i, new)
+                transfer(
+                    units.x, units.weight, balance.group, state.label, state.count, state.size, state.mass, state.total,
+                    i, old, new,
+                )  # fmt: skip
+                state.step[MOVED] += 1
     return change

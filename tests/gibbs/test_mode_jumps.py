@@ -94,7 +94,7 @@ class UnitJump(Jump):
     def __init__(self, columns, form, loss, is_sampled=False, weighted=False):
         t = TinyUnits(columns, form, loss, weighted=weighted)
         super().__init__(t, is_sampled, t.X)
-        self.schedule = Schedule(0, 0, SHAPE if is_sampled else 0.0, RATE, 1.0)
+        self.schedule = Schedule(0, 0, SHAPE if is_sampled else 0.0, RATE)
         self.states = [z for z in t.states if t.in_balance(z)]
 
     def paid(self, z, m):

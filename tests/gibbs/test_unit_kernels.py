@@ -9,9 +9,10 @@ from exact_units import COLUMNS, FORMS, LAMBDA, TinyUnits
 from scripted_sampler import as_python, invariance_error, transition_matrix
 from tiers import tiers
 
-from bayesfair.gibbs import pair_draws, units
+from bayesfair.gibbs import pair_draws, units, walk
 
 EXACT, CAUGHT = 1e-12, 1e-5
+FIXED = walk.Schedule(pairs=0, swaps=0, shape=0.0, rate=0.0)
 SETS = [(columns, form, "kmeans", False) for columns in COLUMNS if len(COLUMNS[columns][0]) == 6 for form in FORMS]
 OF_LOSS = [("4:2", "exact", loss, weighted) for loss in LOSSES for weighted in (False, True)]
 CASES = list(dict.fromkeys(SETS + OF_LOSS))
@@ -48,8 +49,7 @@ def matrix(t, kernel):
 
     def step(script, z):
         state = units.UnitState(*(part.copy() for part in states[z]))
-        scratch = units.make_scratch(2, t.n_clusters, len(t.balance.of_cell))
-        units.refresh(state, scratch)
+        scratch = units.make_scratch(t.balance, state)
         kernel(script, state, scratch)
         fresh = states[tuple(state.label.tolist())]
         np.testing.assert_allclose(state.number, fresh.number, atol=1e-12)
@@ -64,18 +64,21 @@ def matrix(t, kernel):
 def visiting(t, row):
     def kernel(script, state, scratch):
         state.step[units.ROW] = row - 1
-        units.visits(script, t.units, t.loss_code, t.balance, state, scratch, row + 1, -1)
+        nothing = np.empty((0, 0)), np.empty((1, t.n_obs)), np.empty((1, 2))
+        walk.walk(script, t.units, t.loss_code, t.balance, FIXED, state, scratch, -1, 1, 1, *nothing, 0)
 
     return kernel
 
 
 def swapping(t, row):
-    return lambda script, state, scratch: units.swap(script, t.units, t.loss_code, t.balance, state, scratch, row)
+    return lambda script, state, scratch: units.swaps(
+        script, t.units, t.loss_code, t.balance, state, scratch, row, row + 1
+    )
 
 
 def drawing(t, centers, steps):
     def kernel(script, state, scratch):
-        tables = pair_draws.make_tables(t.n_obs, len(t.balance.of_cell), t.n_obs, t.n_clusters, 2)
+        tables = pair_draws.make_tables(t.units, state)
         tables.center[:] = centers
         pair_draws.pair_draw(script, t.units, t.loss_code, t.balance, state, scratch, tables, 1, 0, steps)
 
@@ -126,7 +129,7 @@ def test_a_planted_bug_is_caught(bug, monkeypatch):
         state.number[units.LAMBDA] = LAMBDA
 
     if bug == "proposal":  # the own cluster is half as likely as it should be
-        monkeypatch.setattr(units, "exp", lambda x: np.exp(x) * (2.0 if x < 0 else 1.0))
+        monkeypatch.setattr(walk, "exp", lambda x: np.exp(x) * (2.0 if x < 0 else 1.0))
     assert invariance_error(t.law, matrix(t, visit)) > CAUGHT
 
 

@@ -11,11 +11,19 @@ from bayesfair.gibbs.losses import divergence
 from bayesfair.gibbs.modes.places import choose_way, log_density, log_gain, make_way, place_at, pull
 
 
-@kernel
 def fairlet_path(data, loss, plan, places, state, length):
     """(the mode of origin, log of exp(w) |dT|) of a path to another mode, at whose end the state is left; -inf: refused."""
-    s, (n_clusters, dim) = state.words, state.sums.shape
-    way, scratch, start = make_way(n_clusters, dim), make_scratch(dim, n_clusters, n_clusters), state.value[LAMBDA]
+    n_clusters, dim = state.sums.shape
+    way, scratch = make_way(n_clusters, dim), make_scratch(dim, n_clusters, n_clusters)
+    origin, log_ratio = along(state.words, data, loss, plan, places, state, scratch, way, length)
+    sum_up(data, loss, state)
+    return origin, log_ratio if state.step[FAILED] == 0 else -inf
+
+
+@kernel
+def along(s, data, loss, plan, places, state, scratch, way, length):
+    """(the mode of origin, log of exp(w) |dT|) of the path."""
+    start = state.value[LAMBDA]
     origin, there, log_ratio = choose_way(s, loss, places, way, start, state.weight, state.sums, plan.shape > 0.0)
     if log_ratio == -inf:
         return origin, log_ratio
@@ -31,8 +39,7 @@ def fairlet_path(data, loss, plan, places, state, length):
         if t < length:
             scratch.given[:] = way.center
             follow(s, data, loss, plan, state, scratch, way, bernoulli(s, 0.5))
-    sum_up(data, loss, state, scratch)
-    return origin, log_ratio if state.step[FAILED] == 0 else -inf
+    return origin, log_ratio
 
 
 @inner

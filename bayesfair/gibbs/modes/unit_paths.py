@@ -7,7 +7,7 @@ import numpy as np
 from bayesfair._compiled import inner, kernel
 from bayesfair.gibbs.balance import penalty, penalty_with
 from bayesfair.gibbs.chance import bernoulli, category
-from bayesfair.gibbs.losses import KMEANS, divergence
+from bayesfair.gibbs.losses import KMEANS, copy_row, divergence
 from bayesfair.gibbs.modes.places import choose_way, log_density, log_gain, make_way, place_at, pull
 from bayesfair.gibbs.units import (
     IMPOSSIBLE,
@@ -15,22 +15,27 @@ from bayesfair.gibbs.units import (
     LOSS,
     NEGLIGIBLE,
     OUTSIDE,
-    copy_row,
     make_scratch,
     sum_up,
     transfer,
 )
 
 
-@kernel
 def unit_path(units, loss, balance, schedule, places, state, length):
     """(the mode of origin, log of exp(w) |dT|) of a path from a state in S to another mode, at whose end the state is left.
 
     The log is -inf if T does not lead back, or the path does not end in S: then the jump is refused.
     """
-    s, (n_clusters, dim) = state.words, state.total.shape
-    way, scratch = make_way(n_clusters, dim), make_scratch(dim, n_clusters, len(balance.of_cell))
-    start, shape, rate = state.number[LAMBDA], schedule.shape, schedule.rate / schedule.scale
+    way, scratch = make_way(*state.total.shape), make_scratch(balance, state)
+    origin, log_ratio = along(state.words, units, loss, balance, schedule, places, state, scratch, way, length)
+    sum_up(units, loss, balance, state)
+    return origin, log_ratio if state.step[OUTSIDE] == 0 else -inf
+
+
+@kernel
+def along(s, units, loss, balance, schedule, places, state, scratch, way, length):
+    """(the mode of origin, log of exp(w) |dT|) of the path, whether or not it ends in S."""
+    start, shape, rate = state.number[LAMBDA], schedule.shape, schedule.rate
     origin, there, log_ratio = choose_way(s, loss, places, way, start, state.mass, state.total, shape > 0.0)
     if log_ratio == -inf:
         return origin, log_ratio
@@ -42,8 +47,7 @@ def unit_path(units, loss, balance, schedule, places, state, length):
         log_ratio += density(loss, way, state, shape, rate, scratch.x) - before
         if t < length:
             follow(s, units, loss, balance, state, scratch, way, bernoulli(s, 0.5))
-    sum_up(units, loss, balance, state, scratch)
-    return origin, log_ratio if state.step[OUTSIDE] == 0 else -inf
+    return origin, log_ratio
 
 
 @inner
@@ -82,7 +86,7 @@ def visits_given(s, units, loss, balance, state, scratch, center, backwards):
         a, w = int(label[i]), weight[i]
         if size[a] == 1:
             continue
-        copy_row(units, i, row)
+        copy_row(x, i, row)
         if loss.kind == KMEANS:
             cost[:] = 0.0
             for e in range(dim):
