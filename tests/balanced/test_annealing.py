@@ -193,7 +193,7 @@ def test_the_duals_of_bounds_are_nearest_to_those_of_equations():
 @pytest.mark.slow
 def test_starts_none_of_which_is_balanced_still_end_somewhere(monkeypatch):
     """Their losses are infinite, and so was the temperature at which all rows cooled them."""
-    monkeypatch.setattr(annealing, "UNFAIR", -1.0)
+    monkeypatch.setattr(annealing, "ON_THE_WAY", -1.0)
     monkeypatch.setattr(recombination, "SAMPLE", 100)
     rng = np.random.default_rng(0)
     problem = problem_of(rng.normal(size=(300, 2)), np.resize([0, 1, 1], 300))
