@@ -5,7 +5,7 @@ row. The clusters of f and h are k and q.
 """
 
 from bayesfair._compiled import inner
-from bayesfair.gibbs.losses import KMEANS, between, joining, leaving, pair, to_center
+from bayesfair.gibbs.losses import KMEANS, between, divergence, joining, leaving, log_normalizer, pair, to_center
 
 
 @inner
@@ -125,6 +125,19 @@ def replaced(x, loss, row, rest, old, new, total, mass, alone, out, w, incoming,
         copy_row(x, incoming, row)
         change += joining(loss, row, v, rest, 0.0 if alone else mass - w, old, new)
     return change
+
+
+@inner
+def pulled(x, loss, old, new, center, total, mass, lam, out, w, incoming, v):
+    """Given the centre of a cluster: change of lambda W d(mean, centre) + log g if `out` leaves and `incoming` comes."""
+    then = mass - w + v
+    for e in range(len(old)):
+        old[e] = total[e] / mass
+        new[e] = (total[e] - w * x[out, e] + v * x[incoming, e]) / then
+    change = lam * (then * divergence(loss, new, center) - mass * divergence(loss, old, center))
+    for e in range(len(new)):
+        new[e] *= then
+    return change + log_normalizer(loss, lam * then, then, new) - log_normalizer(loss, lam * mass, mass, total)
 
 
 # What an exchange changes in L_c of a loss of pairs

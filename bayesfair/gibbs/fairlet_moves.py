@@ -3,7 +3,7 @@
 The loops take arrays out of the tuples once, and call functions of the few arrays that they need: see `compiled`.
 """
 
-from math import exp, isnan
+from math import exp, isinf, isnan
 from typing import NamedTuple
 
 from bayesfair._compiled import inner
@@ -14,6 +14,7 @@ from bayesfair.gibbs.fairlet_costs import (
     hub_change,
     new_centers,
     pairs_change,
+    pulled,
     replaced,
     squares_change,
     visit_costs,
@@ -32,7 +33,7 @@ from bayesfair.gibbs.fairlets import (
     pair_up,
     reach_anew,
 )
-from bayesfair.gibbs.losses import KMEANS, pair
+from bayesfair.gibbs.losses import KMEANS, is_own, pair
 
 
 class SweepPlan(NamedTuple):
@@ -69,7 +70,7 @@ def exchanges(s, data, loss, plan, state, scratch, first, last):
     row, other, middle, old, new, rest = scratch.x, scratch.y, scratch.z, scratch.old, scratch.new, scratch.rest
     f_old, f_new, h_old, h_new = scratch.f_old, scratch.f_new, scratch.h_old, scratch.h_new
     value, step, lam_f = state.value, state.step, state.value[LAMBDA_F]
-    lam = value[LAMBDA] if plan.joint else 0.0
+    lam, given = value[LAMBDA] if plan.joint else 0.0, scratch.given
     n_single = plan.near + plan.random + plan.extra
     for at in range(first, last):
         if at < plan.near:
@@ -116,8 +117,12 @@ def exchanges(s, data, loss, plan, state, scratch, first, last):
         if data.anchor != NOBODY:
             fairlets = anchored_change(x, weight, loss, row, other, middle, members, size, anchors, a, v, b, f, h)
         log = log_ratio(lam_f, lam, fairlets, clusters)
-        if isnan(log):
+        if len(given) > 0 and k != q:
+            log -= pulled(x, loss, old, new, given[k], sums[k], heavy[k], lam, a, w, b, v)
+            log -= pulled(x, loss, old, new, given[q], sums[q], heavy[q], lam, b, v, a, w)
+        if isnan(log) or (is_own(loss) and isinf(fairlets + clusters)):
             step[FAILED] = a + 1
+            value[LOSS_C] = fairlets + clusters
             break
         if bernoulli(s, heat_bath(log)) if at >= n_single else accept(s, log):
             step[SWAPPED] += 1
@@ -298,8 +303,9 @@ def reallocations(s, loss, state, scratch, first, last):
         least = cost[0]
         for k in range(n_clusters):
             least = min(least, cost[k])
-            if isnan(cost[k]):
+            if isnan(cost[k]) or (is_own(loss) and isinf(cost[k])):
                 step[FAILED] = members[f, 0] + 1
+                value[LOSS_C] = cost[k]
         if step[FAILED] > 0:
             break
         for k in range(n_clusters):

@@ -16,7 +16,7 @@ from bayesfair.gibbs.losses import divergence, has_centers, pair
 NOBODY = -1  # in place of a row: nobody comes back; in place of an anchor: fairlets have hubs
 
 LAMBDA_F, LAMBDA, LOSS_F, LOSS_C = range(4)
-PLACE, SWEEP, SINCE, TRIED, SWAPPED, VISITED, MOVED, FAILED = range(8)
+PLACE, SWEEP, SINCE, TRIED, SWAPPED, VISITED, MOVED, FAILED, DRAWS = range(9)
 
 
 class Fairlets(NamedTuple):
@@ -71,7 +71,10 @@ class State(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Space that moves use: rows and centres (d,), means (d, K) of clusters, costs and probabilities (K,)."""
+    """Space that moves use: rows and centres (d,), means (d, K) of clusters, costs and probabilities (K,).
+
+    given: the centres (K, d) of clusters on a path between modes, (0, d) elsewhere.
+    """
 
     x: np.ndarray
     y: np.ndarray
@@ -86,15 +89,16 @@ class Scratch(NamedTuple):
     mean: np.ndarray
     cost: np.ndarray
     p: np.ndarray
+    given: np.ndarray
 
 
 @kernel
-def make_scratch(dim, n_clusters):
+def make_scratch(dim, n_clusters, n_given=0):
     """Space for the moves of a chain."""
     d, k = dim, n_clusters
     return Scratch(
         np.empty(d), np.empty(d), np.empty(d), np.empty(d), np.empty(d), np.empty(d), np.empty(d), np.empty(d), np.empty(d),
-        np.empty(d), np.empty((d, k)), np.empty(k), np.empty(k),
+        np.empty(d), np.empty((d, k)), np.empty(k), np.empty(k), np.empty((n_given, d)),
     )  # fmt: skip
 
 
@@ -119,7 +123,7 @@ def new_state(words, data: Fairlets, loss, fairlet, cluster, n_clusters, lambda_
         reach=np.zeros((n_kept, n_clusters)),
         pairs=np.zeros(n_clusters),
         value=np.array([lambda_f, lam, 0.0, 0.0]),
-        step=np.zeros(8, np.int64),
+        step=np.zeros(9, np.int64),
     )
     seat(data, state)
     sum_up(data, loss, state, make_scratch(dim, n_clusters))

@@ -42,9 +42,7 @@ class Chains:
     def __init__(self, law, states: list, n_jobs=None, keep: KeepFairlets | None = None):
         self.law, self.states, self.keep = law, states, keep
         self._visits = FIRST_VISITS
-        _, of_context = get_active_backend()
-        threads = n_jobs if n_jobs is not None else None if of_context not in (None, 1) else -1
-        self._pool = Parallel(n_jobs=threads, prefer="threads", max_nbytes=None)
+        self._pool = tasks(n_jobs)
 
     def compile(self, progress_bar=False):
         """Compile in this thread alone, before several would, by a task without draws."""
@@ -60,11 +58,11 @@ class Chains:
         parts = [(copied(state), self._room(n_draws), 0) for state in self.states]
         while any(done < n_draws for *_, done in parts):
             began, behind = time.perf_counter(), [at for at, (*_, done) in enumerate(parts) if done < n_draws]
-            tasks = (
+            parts_of_draws = (
                 delayed(advance)(self.law, state, thinning, self._visits, room, done)
                 for state, room, done in map(parts.__getitem__, behind)
             )
-            for at, part in zip(behind, self._pool(tasks)):
+            for at, part in zip(behind, self._pool(parts_of_draws)):
                 parts[at] = part
             seconds = max(time.perf_counter() - began, 1e-6)
             faster = max(self._visits * CHUNK_SECONDS / seconds, FIRST_VISITS / 20)
@@ -97,6 +95,13 @@ class Chains:
     def longest(self) -> int:
         """Most draws of a chunk."""
         return max(1, CHUNK_BYTES // (4 * len(self.states) * len(self.law.table.X)))
+
+
+def tasks(n_jobs=None) -> Parallel:
+    """What runs joblib tasks: threads on all processors, or as the context and `n_jobs` say."""
+    _, of_context = get_active_backend()
+    threads = n_jobs if n_jobs is not None else None if of_context not in (None, 1) else -1
+    return Parallel(n_jobs=threads, prefer="threads", max_nbytes=None)
 
 
 def copied(state):

@@ -102,7 +102,7 @@ def test_a_stored_fit_is_the_fit_in_memory_and_goes_on_like_it(data, tmp_path, m
 def test_what_is_there_at_any_moment_lacks_no_finished_chunk_and_no_bit(data, whole, tmp_path, monkeypatch):
     """What others read, and what `kill -9` leaves: copies of the folder within its writes and before the steps of its end.
 
-    tests/distributed/test_command.py has a real one."""
+    tests/cli/test_endings.py has a real one."""
     store, copies, calls = tmp_path / "run.zarr", [], Counter()
 
     def copied_before(step, every):
