@@ -26,7 +26,8 @@ COLDEST = 50.0  # lambda times the loss per row at which labels are practically 
 MOST = 250  # largest number of temperatures, if the loss goes to 0
 JITTER = 1e-3  # relative to the spread: separates equal centres
 SOLVES = 20  # largest number of Newton steps at one temperature
-UNFAIR, ON_THE_WAY = 1e-2, 3e-2  # violations, in rows of an average cluster, at which duals are good enough
+ON_THE_WAY = 2e-2  # violation, in rows of an average cluster, at which duals are good enough
+UNFAIR = 1e-3  # the same at the last temperature: counts are rounded from there, and their rows may be dear
 DAMPING = 1e-3  # damping of Newton's first step, in rows of an average cluster
 EASED, HARDENED = 10.0, 10.0  # good steps divide the damping by it, bad ones multiply
 ROUNDING = 1e-6  # rise of the dual per row that may be rounding
@@ -275,12 +276,12 @@ class Annealer(NamedTuple):
                 break
             per_row = (found.loss.min() + self.own) / self.rows.total
             temperature, mu = temperature / RATE, mu * RATE
-        fair = self.multipliers.unfair(mu, found.counts) <= UNFAIR * self.rows.total / centers.shape[1]
+        fair = self.multipliers.unfair(mu, found.counts) <= ON_THE_WAY * self.rows.total / centers.shape[1]
         loss = np.where(fair, found.loss + self.own, np.inf)
         return Cooled(centers, mu * temperature, found.counts.swapaxes(1, 2), loss)
 
 
-def balanced_moments(loss, rows: AnnealedRows, multipliers: Multipliers, centers, mu, temperature, unfair=UNFAIR):
+def balanced_moments(loss, rows: AnnealedRows, multipliers: Multipliers, centers, mu, temperature, unfair):
     """(mu, moments) at the minimum of the convex dual, by damped Newton steps (Levenberg and Marquardt).
 
     A start whose step would raise its dual stays, and its next step is shorter. Starts that are balanced up to `unfair`

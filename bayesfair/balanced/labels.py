@@ -23,9 +23,7 @@ ROUNDS, ROUNDS_OF_MANY = 50, 3  # rounds from given centres; more gain little in
 ROUNDS_OF_STARTS = 3  # rounds of starts of chains, which sweeps improve further
 FINALISTS = 3  # starts that descend to a local optimum; with few rows all of them and random ones
 FEW_ROWS = 50
-ROWS_WITH_RUNGS = (
-    1_000  # rows up to which tighter bounds are solved before the one asked for, and all finalists descend
-)
+ROWS_WITH_RUNGS = 1_000  # rows up to which tighter bounds are solved before the one asked for; all finalists descend
 AT_ONCE = 2**16  # rows of a group whose costs are in memory together
 RANDOM = 4  # random starts per cooled one, with few rows
 SMALLEST_GAIN = 1e-9  # relative gain of the loss that is worth exchanging bounds
