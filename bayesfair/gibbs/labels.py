@@ -207,7 +207,10 @@ class LabelsLaw:
             refuse_value(state.number[LOSS], f"row {state.step[FAILED] - 1}, when it moved")
         visits, inside = int(state.step[VISITS]), int(state.step[INSIDE])
         if visits > STUCK * len(state.label) and STUCK * inside < visits:
-            rule, got = "leave room for rows to move", f"a chain that was balanced after {inside:,} of {visits:,} visits"
+            rule, got = (
+                "leave room for rows to move",
+                f"a chain that was balanced after {inside:,} of {visits:,} visits",
+            )
             remedy = "Ask for a lower min_balance, fewer attributes, wider bounds on sizes, or fewer clusters."
             raise ValueError(message("target", rule, got, remedy))
 
