@@ -92,7 +92,7 @@ class GibbsFairClustering(PosteriorEstimator):
     modes : "auto", None or ModeSearch, default "auto"
         How modes are looked for before the warm-up, weighed, and crossed by jumps: a `bayesfair.gibbs.ModeSearch`, "auto" for
         its defaults, or None for no search.
-    n_jobs : int, optional
+    n_jobs : int, at least 1, or -1, optional
         Number of joblib tasks at once, -1 for as many as there are processors. By default chains run in threads on all
         processors, or as `joblib.parallel_config` says.
     random_state : int or numpy.random.RandomState, optional
