@@ -64,7 +64,11 @@ def _digest_of_kernels() -> str:
     """Of the package's code: Numba compiles a kernel anew when its own file changes, but not when one does that it calls."""
     code = sorted(Path(__file__).parents[1].glob("bayesfair/**/*.py"))
     return hashlib.sha256(
-        b"".join(path.read_bytes() for path in code if b"numba" in path.read_bytes() or "gibbs" in path.parts)
+        b"".join(
+            path.read_bytes()
+            for path in code
+            if b"numba" in path.read_bytes() or b"compiled import" in path.read_bytes()
+        )
     ).hexdigest()[:16]
 
 

@@ -7,13 +7,10 @@ TESTS = Path(__file__).parent
 MOST = 3_000  # of all files together
 ROOM = 60  # single operations that a file compiles where no other one has before it
 PROGRAMS = {  # in one process that runs all fast tests; a file that is not named compiles none
-    "balanced/test_annealing.py": 6,
-    "balanced/test_placement.py": 1,
     "cli/test_cli.py": 12,
     "cli/test_endings.py": 5,
     "cli/test_methods.py": 5,
     "cli/test_results.py": 5,
-    "engines/test_balanced_kmeans.py": 11,
     "engines/test_big_learn.py": 43,
     "engines/test_blocks.py": 55,
     "engines/test_check_engine.py": 65,
@@ -35,7 +32,6 @@ PROGRAMS = {  # in one process that runs all fast tests; a file that is not name
     "estimators/test_pipelines.py": 8,
     "estimators/test_store.py": 6,
     "estimators/test_weights_and_categories.py": 11,
-    "fairness/test_balanced.py": 13,
     "gibbs/test_border.py": 11,
     "gibbs/test_check.py": 82,
     "gibbs/test_exactness.py": 70,

@@ -21,6 +21,7 @@ from bayesfair.estimators.mixed_tables import MixedTable, mixed_table, rows_in_r
 from bayesfair.estimators.new_rows import distances, place_fairlets, soft_memberships
 from bayesfair.estimators.saved_runs import arrays_of_run, continued_states, memory_of, modes_dataset
 from bayesfair.estimators.store import Store, Writer
+from bayesfair.estimators.withdrawn import ARGUMENTS, refusing
 from bayesfair.fairlets.dissimilarity import Minkowski
 from bayesfair.fairness.balanced import balance_constraint
 from bayesfair.fairness.groups import check_same_attributes, known_groups
@@ -141,6 +142,7 @@ class GibbsFairClustering(PosteriorEstimator):
 
     __metadata_request__fit = {"sensitive_features": True, "sample_weight": True}  # noqa: RUF012
 
+    @refusing(ARGUMENTS)
     def __init__(
         self,
         n_clusters: Count = 3,
@@ -160,7 +162,7 @@ class GibbsFairClustering(PosteriorEstimator):
         num_draws: Count = 1000,
         thinning: Count | Literal["auto"] = "auto",
         modes: Literal["auto"] | ModeSearch | None = "auto",
-        n_jobs: int | None = None,
+        n_jobs: Count | Literal[-1] | None = None,
         random_state: Seed | np.random.RandomState | None = None,
         progress_bar: bool = True,
     ):
@@ -247,9 +249,10 @@ class GibbsFairClustering(PosteriorEstimator):
         self._check_room(rows, self.num_draws)
         self._draw_seed()
         check_distinct(rows, self.n_clusters)
+        table = self._table(rows, groups, weight)
         if self._loss.translation_invariant and self._mixed.n_numbers:
             warn_of_scales(rows[:, : self._mixed.n_numbers], self._mixed.names)
-        law = target.prepare(self._table(rows, groups, weight))
+        law = target.prepare(table)
         law, states, found = starts_of(law, search, self.num_chains, self.num_warmup, self.n_jobs, self.progress_bar)
         chains = Chains(law, states, self.n_jobs)
         chains.compile(self.progress_bar)
@@ -432,9 +435,10 @@ class GibbsFairClustering(PosteriorEstimator):
 
     def _check_room(self, X, num_draws):
         shape, sizes = (self.num_chains, num_draws, len(X)), (self.n_clusters, X.shape[1])
-        taken = {"sampling": sampler_bytes(self.num_chains, X.shape[1])}
-        keep = self._keeping()
+        keep, target = self._keeping(), resolve_target(self.target)
+        moves = target.promise == "fairlets" and not target.keeps_fairlets
         kept = 0 if keep is None else len(keep.among(num_draws))
+        taken = {"sampling": sampler_bytes(self.num_chains, X.shape[1], moves_fairlets=moves)}
         taken["fairlets"] = fairlet_bytes(self.num_chains, kept, len(X))
         if self._store is not None:
             return check_disk(self._store.path, shape, *sizes, **taken)

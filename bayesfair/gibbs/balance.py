@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfair.gibbs.compiled import inner
+from bayesfair._compiled import inner
 
 WITHIN = 1.0 - 1e-9  # rows: |n_gk - pi_g n_k| < 1, so that exactly one row off is outside
 ROUNDING = 1e-9

@@ -6,7 +6,7 @@ The words are part of a chain's state, so a resumed run repeats a longer one bit
 from math import cos, exp, log, pi, sqrt
 
 from bayesfair._chance import bernoulli, category, integer, seeded, uniform
-from bayesfair.gibbs.compiled import kernel
+from bayesfair._compiled import kernel
 
 __all__ = [
     "accept",

@@ -4,6 +4,12 @@ lambda_f stays at its start: clusters must not influence the decomposition. The 
 over all clusterings of B, so there is no `lp`.
 """
 
+from collections.abc import Mapping
+from typing import Literal
+
+from numpy.typing import ArrayLike
+
+from bayesfair._settings import Count
 from bayesfair.gibbs.over_fairlets import OverFairlets
 
 
@@ -37,7 +43,13 @@ class Cut(OverFairlets):
     name = "cut"
     is_joint = False
 
-    def __init__(self, composition="auto", fairlet_move="swaps", keep_fairlets=False, inner_steps=10):
+    def __init__(
+        self,
+        composition: Mapping | ArrayLike = "auto",
+        fairlet_move: Literal["swaps", "rectangular-loop"] = "swaps",
+        keep_fairlets: bool | Count = False,
+        inner_steps: Count = 10,
+    ):
         self.composition = composition
         self.fairlet_move = fairlet_move
         self.keep_fairlets = keep_fairlets

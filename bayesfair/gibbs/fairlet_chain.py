@@ -1,7 +1,7 @@
 """A chain of fairlets and clusters: sweeps in parts, so that any cut into calls gives the same draws."""
 
+from bayesfair._compiled import inner, kernel
 from bayesfair.gibbs.chance import gamma
-from bayesfair.gibbs.compiled import inner, kernel
 from bayesfair.gibbs.fairlet_moves import exchanges, reallocations
 from bayesfair.gibbs.fairlets import (
     FAILED,

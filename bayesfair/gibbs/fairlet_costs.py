@@ -4,7 +4,7 @@ Row a of fairlet f, of weight w, goes to fairlet h, and row b, of weight v, come
 row. The clusters of f and h are k and q.
 """
 
-from bayesfair.gibbs.compiled import inner
+from bayesfair._compiled import inner
 from bayesfair.gibbs.losses import KMEANS, between, divergence, joining, leaving, log_normalizer, pair, to_center
 
 

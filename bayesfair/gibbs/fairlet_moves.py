@@ -3,11 +3,11 @@
 The loops take arrays out of the tuples once, and call functions of the few arrays that they need: see `compiled`.
 """
 
-from math import exp, isnan
+from math import exp, isinf, isnan
 from typing import NamedTuple
 
+from bayesfair._compiled import inner
 from bayesfair.gibbs.chance import accept, bernoulli, category, integer
-from bayesfair.gibbs.compiled import inner
 from bayesfair.gibbs.fairlet_costs import (
     anchored_change,
     copy_center,
@@ -33,7 +33,7 @@ from bayesfair.gibbs.fairlets import (
     pair_up,
     reach_anew,
 )
-from bayesfair.gibbs.losses import KMEANS, pair
+from bayesfair.gibbs.losses import KMEANS, is_own, pair
 
 
 class SweepPlan(NamedTuple):
@@ -120,8 +120,9 @@ def exchanges(s, data, loss, plan, state, scratch, first, last):
         if len(given) > 0 and k != q:
             log -= pulled(x, loss, old, new, given[k], sums[k], heavy[k], lam, a, w, b, v)
             log -= pulled(x, loss, old, new, given[q], sums[q], heavy[q], lam, b, v, a, w)
-        if isnan(log):
+        if isnan(log) or (is_own(loss) and isinf(fairlets + clusters)):
             step[FAILED] = a + 1
+            value[LOSS_C] = fairlets + clusters
             break
         if bernoulli(s, heat_bath(log)) if at >= n_single else accept(s, log):
             step[SWAPPED] += 1
@@ -302,8 +303,9 @@ def reallocations(s, loss, state, scratch, first, last):
         least = cost[0]
         for k in range(n_clusters):
             least = min(least, cost[k])
-            if isnan(cost[k]):
+            if isnan(cost[k]) or (is_own(loss) and isinf(cost[k])):
                 step[FAILED] = members[f, 0] + 1
+                value[LOSS_C] = cost[k]
         if step[FAILED] > 0:
             break
         for k in range(n_clusters):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfair.gibbs.compiled import inner, kernel
+from bayesfair._compiled import inner, kernel
 from bayesfair.gibbs.fairlet_costs import anchored_loss, copy_center, hub_loss
 from bayesfair.gibbs.losses import divergence, has_centers, pair
 

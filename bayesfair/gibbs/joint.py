@@ -1,5 +1,11 @@
 """The joint target, exactly eq. (9) of the paper: log p(B, C) = -lambda_f L_f(B) - lambda_c L_c(C | u(B)) + const."""
 
+from collections.abc import Mapping
+from typing import Literal
+
+from numpy.typing import ArrayLike
+
+from bayesfair._settings import Count
 from bayesfair.gibbs.over_fairlets import OverFairlets
 
 
@@ -28,7 +34,12 @@ class Joint(OverFairlets):
 
     name = "joint"
 
-    def __init__(self, composition="auto", fairlet_move="swaps", keep_fairlets=False):
+    def __init__(
+        self,
+        composition: Mapping | ArrayLike = "auto",
+        fairlet_move: Literal["swaps", "rectangular-loop"] = "swaps",
+        keep_fairlets: bool | Count = False,
+    ):
         self.composition = composition
         self.fairlet_move = fairlet_move
         self.keep_fairlets = keep_fairlets

@@ -6,19 +6,22 @@ from typing import Literal
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from bayesfair._check import check_integer
+from bayesfair._check import check_integer, message
 from bayesfair._draws import Statistic
+from bayesfair._settings import Count, Positive
 from bayesfair.balanced.centroids import centroids_of
 from bayesfair.balanced.labels import cooled_labels
 from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.fairlets.dissimilarity import SquaredEuclidean
-from bayesfair.fairness.balanced import balance_constraint
-from bayesfair.gibbs.balance import Balance, at_least, families, within_one_row
+from bayesfair.fairness.balanced import balance_constraint, is_exact
+from bayesfair.fairness.bounded_sizes import balance_of
+from bayesfair.gibbs.balance import WITHIN, Balance, at_least, families, within_one_row
 from bayesfair.gibbs.chance import seeded
+from bayesfair.gibbs.loss import refuse_start, refuse_value
 from bayesfair.gibbs.modes.jump import with_jumps_of
 from bayesfair.gibbs.target import Dispersion, Room, Table, check_temperature, is_fixed
 from bayesfair.gibbs.temperature import start_dispersion
-from bayesfair.gibbs.units import LAMBDA, LOSS, Units, UnitState, new_state
+from bayesfair.gibbs.units import FAILED, INSIDE, LAMBDA, LOSS, VISITS, Units, UnitState, new_state
 from bayesfair.gibbs.walk import Schedule, learn, walk
 
 STATISTICS = {
@@ -26,6 +29,7 @@ STATISTICS = {
     "clustering_loss": Statistic("quantity", power=1),
     "lambda_c": Statistic("parameter", power=-1),
 }
+STUCK = 1_000  # visits for every one in S above which a chain is stuck, and passes before that is judged
 WEAKEST = 6.0  # penalty of a row beyond a bound, before it is learnt
 
 
@@ -55,10 +59,10 @@ class Labels(BaseEstimator):
 
     def __init__(
         self,
-        min_balance: Literal["exact"] | float = "exact",
+        min_balance: Literal["exact"] | Positive = "exact",
         crossed: bool = True,
-        size_min: int | None = None,
-        size_max: int | None = None,
+        size_min: Count | None = None,
+        size_max: Count | None = None,
     ):
         self.min_balance = min_balance
         self.crossed = crossed
@@ -66,20 +70,45 @@ class Labels(BaseEstimator):
         self.size_max = size_max
 
     def prepare(self, table: Table, memory=None) -> "LabelsLaw":
-        """The law of this table; `memory`: arrays of the run that continues, see `LabelsLaw.memory`."""
+        """Prepare the law of a table.
+
+        Parameters
+        ----------
+        table : Table
+            What is sampled.
+        memory : dict, optional
+            Arrays of the run that continues, see `LabelsLaw.memory`.
+
+        Returns
+        -------
+        LabelsLaw
+        """
         remedy = f"There are {len(table.X)} rows: ask for fewer."
         check_integer("n_clusters", table.n_clusters, maximum=len(table.X), remedy=remedy)
         check_temperature(table, 1, "one number for target='labels'", "Give lambda alone: there are no fairlets.")
         return with_jumps_of(LabelsLaw(table, self), memory)
 
-    def balance(self, groups) -> Balance:
-        """The balanced set for kernels: combinations are the groups, attributes their `parts`."""
-        codes = [part.code for part in groups.parts or (groups,)]
-        kept = families(codes, groups.code if self.crossed else None)
+    def balance(self, groups, room=1) -> Balance:
+        """Describe the balanced set for kernels: combinations are the groups, attributes their `parts`.
+
+        Parameters
+        ----------
+        groups : Groups
+            The groups of the rows.
+        room : float, default 1
+            Combinations are less than so many rows from their share.
+
+        Returns
+        -------
+        Balance
+        """
+        codes = [part.code[groups.code] for part in groups.parts] or [groups.code]
+        group, first, of_cell = families(codes, None if groups.attributes else groups.code)
         sizes = {"size_min": self.size_min, "size_max": self.size_max}
         if self.min_balance == "exact":
-            return within_one_row(*kept, **sizes)
-        return at_least(self.min_balance, *kept, **sizes)
+            slack = np.where(np.arange(first[-1]) < first[1], room - 1 + WITHIN, WITHIN)
+            return within_one_row(group, first, of_cell, **sizes, slack=slack)
+        return at_least(self.min_balance, group, first, of_cell, **sizes)
 
 
 class LabelsLaw:
@@ -92,7 +121,8 @@ class LabelsLaw:
         self.constraint = balance_constraint(
             table.groups, target.min_balance, table.n_clusters, size_min=target.size_min, size_max=target.size_max
         )
-        self.balance = target.balance(table.groups)
+        balance = balance_of(self.constraint)
+        self.balance = target.balance(table.groups, balance.room if is_exact(balance) else 1)
 
     @cached_property
     def units(self) -> Units:
@@ -138,7 +168,10 @@ class LabelsLaw:
     def state(self, chain: int, labels, lam: float) -> UnitState:
         """A chain's state from scratch."""
         words = seeded(self.table.seed, chain)
-        return new_state(words, labels, self.units, self.code, self.balance, self.table.n_clusters, WEAKEST, lam)
+        state = new_state(words, labels, self.units, self.code, self.balance, self.table.n_clusters, WEAKEST, lam)
+        if not np.isfinite(state.number[LOSS]):
+            refuse_start(self.table.loss, self.table.X, state.label, range(len(labels)))
+        return state
 
     @property
     def memory(self) -> dict:
@@ -153,18 +186,30 @@ class LabelsLaw:
     def learn(self, state: UnitState, passes: int):
         """Sweeps that learn the penalties of the relaxed law, in place."""
         learn(self.units, self.code, self.balance, self.schedule, state, passes)
+        self._refuse_failure(state)
 
     def advance(self, state: UnitState, thinning: int, visits: int, room: Room, first: int) -> int:
         numbers = np.empty((len(room.scalars), 2))
         per = thinning * len(self.table.X)
         args = self.units, self.code, self.balance, self.schedule, state, per, visits
         last = walk(*args, room.labels, numbers, first)
+        self._refuse_failure(state)
         lam, loss = numbers[first:last].T
         lp = -lam * loss
         if self.schedule.shape > 0:
             lp += (self.schedule.shape - 1) * np.log(lam) - self.schedule.rate * lam
         room.scalars[first:last] = np.stack([lp, loss, lam], 1)
         return last
+
+    def _refuse_failure(self, state: UnitState):
+        """Raise a ValueError if a loss of the user's own was not finite, or if a chain does not come into S."""
+        if state.step[FAILED]:
+            refuse_value(state.number[LOSS], f"row {state.step[FAILED] - 1}, when it moved")
+        visits, inside = int(state.step[VISITS]), int(state.step[INSIDE])
+        if visits > STUCK * len(state.label) and STUCK * inside < visits:
+            rule, got = "leave room for rows to move", f"a chain that was balanced after {inside:,} of {visits:,} visits"
+            remedy = "Ask for a lower min_balance, fewer attributes, wider bounds on sizes, or fewer clusters."
+            raise ValueError(message("target", rule, got, remedy))
 
     def labels(self, state: UnitState) -> np.ndarray:
         return state.label

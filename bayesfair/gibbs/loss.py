@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from bayesfair._check import check_number, message
 from bayesfair.fairlets.dissimilarity import Bregman, Dissimilarity, Minkowski, resolve_dissimilarity
 from bayesfair.gibbs import losses as code
+from bayesfair.gibbs.own_functions import compiled
 
 KINDS = {"kmeans": code.KMEANS, "kl": code.KL, "itakura-saito": code.ITAKURA_SAITO, "binary": code.BINARY}
 NAMES = *KINDS, "manhattan"
@@ -49,7 +49,7 @@ class Loss:
         if (self.divergence is None) == (self.pair is None):
             raise ValueError("Give bf.gibbs.Loss either divergence= or pair=, a function of two rows.")
 
-    @cached_property
+    @property
     def dissimilarity(self) -> Dissimilarity:
         """The same function over arrays, for fairlets, starts and new rows."""
         return OwnPair(self.pair) if self.divergence is None else OwnDivergence(self.divergence)
@@ -62,7 +62,12 @@ class Loss:
     has_conjugate_centers = False
 
     def code(self) -> code.LossCode:
-        """The loss as kernels read it."""
+        """Compile the function, for kernels.
+
+        Returns
+        -------
+        LossCode
+        """
         kind = code.OWN_DIVERGENCE if self.has_centers else code.OWN_PAIR
         return code.LossCode(kind, 1.0, compiled(self.divergence or self.pair))
 
@@ -100,7 +105,10 @@ class OwnDivergence(Bregman):
     function: Callable
 
     def divergence(self, x, y):
-        return over_rows(self.function, x, y)
+        return finite_costs(self.function, x, y)
+
+    def check(self, X):
+        check_rows(over_rows(self.function, X, X.mean(0)), "paid for the mean of all rows")
 
 
 @dataclass(frozen=True)
@@ -110,10 +118,13 @@ class OwnPair(Dissimilarity):
     function: Callable
 
     def between(self, x, y):
-        return over_rows(self.function, x, y)
+        return finite_costs(self.function, x, y)
 
     def to_center(self, x, center):
-        return over_rows(self.function, x, center)
+        return finite_costs(self.function, x, center)
+
+    def check(self, X):
+        check_rows(over_rows(self.function, X, np.roll(X, 1, axis=0)), "paid for the row before it")
 
 
 def over_rows(function, x, y):
@@ -124,6 +135,38 @@ def over_rows(function, x, y):
         compiled(function), *(np.ascontiguousarray(part.reshape(-1, x.shape[-1])) for part in (x, y)), paid.ravel()
     )
     return paid
+
+
+def finite_costs(function, x, y):
+    """`over_rows`, or a ValueError that shows two rows whose cost is not a finite number."""
+    paid = over_rows(function, x, y)
+    if not np.isfinite(paid).all():
+        at = tuple(np.argwhere(~np.isfinite(paid))[0])
+        x, y = np.broadcast_arrays(x, y)
+        refuse_value(paid[at], f"the rows {x[at]} and {y[at]}")
+    return paid
+
+
+def check_rows(paid, where: str):
+    """Raise a ValueError for the first row whose cost is not a finite number."""
+    wrong = np.flatnonzero(~np.isfinite(paid))
+    if len(wrong):
+        refuse_value(paid[wrong[0]], f"row {wrong[0]}, {where}")
+
+
+def refuse_start(loss, points, labels, rows):
+    """Raise a ValueError for the first point, with its row of the table, that makes the loss of these clusters not finite."""
+    function = loss.divergence if loss.has_centers else loss.pair
+    for i, k in enumerate(labels):
+        others = points[labels == k]
+        paid = over_rows(function, points[i], others.mean(0, keepdims=True) if loss.has_centers else others)
+        check_rows(np.where(np.arange(len(rows)) == rows[i], np.abs(paid).sum(), 0.0), "in its cluster at the start")
+
+
+def refuse_value(value, whom: str):
+    """Raise the ValueError that stops a run: the function of `loss` gave this value, NaN or infinite."""
+    remedy = "Check it with bf.gibbs.check_loss: guard logarithms, roots and quotients."
+    raise ValueError(message("loss", "give finite numbers for all rows and means", f"{value} for {whom}", remedy))
 
 
 def resolve_loss(loss) -> Loss | NamedLoss:
@@ -138,20 +181,3 @@ def resolve_loss(loss) -> Loss | NamedLoss:
         return NamedLoss(resolve_dissimilarity(loss))
     rule = f"be one of {', '.join(map(repr, NAMES))}, bf.gibbs.Minkowski(power) or bf.gibbs.Loss(...)"
     raise ValueError(message("loss", rule, repr(loss), "A function of your own goes into bf.gibbs.Loss."))
-
-
-_compiled: dict[Callable | None, object] = {}
-
-
-def compiled(function: Callable | None):
-    """A first-class function for Numba, of two float64 rows; a stand-in for None. Compiled once in a process."""
-    from numba import cfunc, types
-
-    if function not in _compiled:
-        row = types.float64[::1]
-        _compiled[function] = cfunc(types.float64(row, row))(_nothing if function is None else function)
-    return _compiled[function]
-
-
-def _nothing(x, y):
-    return 0.0

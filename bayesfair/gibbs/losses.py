@@ -8,8 +8,9 @@ compiled to a first-class one, so that every kernel is compiled once for all los
 from math import exp, inf, lgamma, log, pi, sqrt
 from typing import NamedTuple
 
+from bayesfair._compiled import kernel
 from bayesfair.gibbs.chance import beta, log_gamma, normal
-from bayesfair.gibbs.compiled import kernel
+from bayesfair.gibbs.own_functions import packed, unpacked
 
 KMEANS, KL, ITAKURA_SAITO, BINARY, OWN_DIVERGENCE, MINKOWSKI, OWN_PAIR = range(7)
 NEAR = 1e-2  # |x / y - 1| below which divergences are series, as the closed forms cancel
@@ -25,6 +26,20 @@ class LossCode(NamedTuple):
     kind: int
     power: float
     own: object
+
+    def __reduce__(self):
+        return remade, (self.kind, self.power, packed(self.own))
+
+
+def remade(kind, power, own: bytes) -> LossCode:
+    """A loss that was pickled."""
+    return LossCode(kind, power, unpacked(own))
+
+
+@kernel
+def is_own(loss):
+    """Whether it is a function of the user's own, whose values nobody has checked."""
+    return loss.kind == OWN_DIVERGENCE or loss.kind == OWN_PAIR
 
 
 @kernel

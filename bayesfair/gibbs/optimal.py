@@ -1,5 +1,9 @@
 """B fixed at the optimal decomposition, C sampled: the paper's MC-EM; with singletons, vanilla Gibbs k-means."""
 
+from collections.abc import Mapping
+
+from numpy.typing import ArrayLike
+
 from bayesfair.gibbs.over_fairlets import OverFairlets
 
 
@@ -26,5 +30,5 @@ class Optimal(OverFairlets):
     name = "optimal"
     keeps_fairlets = True
 
-    def __init__(self, composition="auto"):
+    def __init__(self, composition: Mapping | ArrayLike = "auto"):
         self.composition = composition

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from bayesfair._arrays import MANY, distinct_places
-from bayesfair._check import check_integer, message, tell
+from bayesfair._check import check_integer, refuse_unread, tell
 from bayesfair._draws import Statistic
 from bayesfair.fairlets.compositions import Capacities, anchor_group, capacities, rule_of_small_groups
 from bayesfair.fairlets.decomposition import decompose
@@ -17,6 +17,7 @@ from bayesfair.gibbs.chance import seeded
 from bayesfair.gibbs.fairlet_chain import go_on
 from bayesfair.gibbs.fairlet_moves import SweepPlan
 from bayesfair.gibbs.fairlets import FAILED, LOSS_C, LOSS_F, NOBODY, Fairlets, State, new_state
+from bayesfair.gibbs.loss import refuse_start, refuse_value
 from bayesfair.gibbs.modes.jump import with_jumps_of
 from bayesfair.gibbs.near_rows import near_pairs
 from bayesfair.gibbs.target import Dispersion, Room, Table, check_temperature, is_fixed
@@ -31,7 +32,6 @@ STATISTICS = {
     "swap_rate": Statistic("figure"),
     "reallocation_rate": Statistic("figure"),
 }
-MOVES = "swaps", "rectangular-loop"
 
 
 class Sweep(NamedTuple):
@@ -60,10 +60,23 @@ class OverFairlets(BaseEstimator):
     fairlet_move = "swaps"
 
     def prepare(self, table: Table, memory=None) -> "FairletLaw":
-        """The law of this table; `memory`: arrays of the run that continues, see `FairletLaw.memory`."""
-        if self.fairlet_move not in MOVES:
-            remedy = "'swaps' mixes faster; 'rectangular-loop' is Algorithm 1, step by step."
-            raise ValueError(message("fairlet_move", f"be one of {MOVES}", repr(self.fairlet_move), remedy))
+        """Prepare the law of a table.
+
+        Parameters
+        ----------
+        table : Table
+            What is sampled.
+        memory : dict, optional
+            Arrays of the run that continues, see `FairletLaw.memory`.
+
+        Returns
+        -------
+        FairletLaw
+        """
+        if not self.keeps_fairlets and is_singletons(self.composition):
+            refuse_unread(
+                self, "fairlet_move", "keep_fairlets", where="with composition='singletons', whose fairlets stay"
+            )
         groups, held = what_to_balance(table, self.composition)
         check_temperature(table, 2, "a pair for targets over fairlets", "Pass (lambda_f, lambda_c).")
         if memory is None:
@@ -159,7 +172,12 @@ class FairletLaw:
     def state(self, chain: int, fairlet, cluster, lambda_f: float, lam: float) -> State:
         """A chain's state from scratch."""
         words = seeded(self.table.seed, chain)
-        return new_state(words, self.data, self.code, fairlet, cluster, self.table.n_clusters, lambda_f, lam)
+        state = new_state(words, self.data, self.code, fairlet, cluster, self.table.n_clusters, lambda_f, lam)
+        if not np.isfinite(state.value).all():
+            first = np.unique(fairlet, return_index=True)[1]
+            refuse_start(self.table.loss, self.table.X, np.asarray(fairlet), range(len(fairlet)))
+            refuse_start(self.table.loss, state.total / state.mass[:, None], state.cluster, first)
+        return state
 
     def advance(self, state: State, thinning: int, visits: int, room: Room, first: int) -> int:
         numbers = np.empty((len(room.scalars), 6))
@@ -191,20 +209,21 @@ class FairletLaw:
     def _refuse_failure(self, state: State):
         """Raise a ValueError if a loss was not a number."""
         if state.step[FAILED]:
-            row = int(state.step[FAILED]) - 1
-            rule = "give numbers for all pairs of rows and means"
-            raise ValueError(message("loss", rule, f"NaN when row {row} moved", "Check it with bf.gibbs.check_loss."))
+            refuse_value(state.value[LOSS_C], f"row {state.step[FAILED] - 1}, when it moved")
 
     def labels(self, state: State) -> np.ndarray:
         return state.cluster[state.fairlet]
 
 
+def is_singletons(composition) -> bool:
+    """Whether every row is a fairlet."""
+    return isinstance(composition, str) and composition == "singletons"
+
+
 def what_to_balance(table: Table, composition):
     """(groups, capacities) of the composition: everybody is in one group where fairlets are singletons."""
     groups = table.groups
-    if groups.attributes:
-        raise ValueError(message("crossed", "be true for targets over fairlets", "False", "Pass target='labels'."))
-    if isinstance(composition, str) and composition == "singletons":
+    if is_singletons(composition):
         groups, composition = Groups(np.zeros(len(table.X), np.int32), ("everyone",)), "auto"
     held = capacities(groups.sizes, composition, groups.names)
     n_fairlets, n_obs = len(held.lower), len(groups.code)

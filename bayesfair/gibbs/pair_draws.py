@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayesfair._compiled import inner, kernel
 from bayesfair.gibbs.balance import penalty
 from bayesfair.gibbs.chance import accept, bernoulli, category, integer, shuffle
-from bayesfair.gibbs.compiled import inner, kernel
 from bayesfair.gibbs.losses import divergence, draw_center, joining, leaving, log_normalizer
 from bayesfair.gibbs.units import IMPOSSIBLE, LAMBDA, LOSS, copy_row, move, settle
 

@@ -23,6 +23,12 @@ class Dispersion(NamedTuple):
         Shape of the gamma law.
     rate : float, at least 0, default 0.0
         Rate of the gamma law, in units of the loss.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> bf.gibbs.Dispersion(shape=2.0, rate=1.0).shape
+    2.0
     """
 
     shape: float = 0.0

@@ -54,10 +54,11 @@ def holmes_walker(table: Table, labels) -> float:
         rule = "not be 'holmes-walker' if more than half of the rows lie on their cluster's mean"
         remedy = "Use 'dispersion', or give numbers."
         raise ValueError(message("inverse_temperature", rule, "a median loss of 0", remedy))
-    scale = gammaincinv(table.degrees / weight.sum(), 0.5) / typical
+    of_a_row = table.degrees / weight.sum()  # d / h
+    scale = gammaincinv(of_a_row, 0.5) / typical
     if not loss.has_centers:
         return float(scale)
     curvature = np.asarray(loss.dissimilarity.curvature(means), dtype=float)
-    expected = weight @ (curvature / scale).sum(1)
+    expected = weight @ (curvature / scale).mean(1) * of_a_row * loss.degree
     observed = weight @ (np.square(curvature * (X - means))).sum(1)
     return float(scale * np.sqrt(expected / observed))

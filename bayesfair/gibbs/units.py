@@ -4,21 +4,21 @@ V is 0 exactly on the balanced set S (DESIGN 2.6), and a chain that is watched o
 no move must itself stay in S, and any form of balance is served by the same loops. Without families V is 0 everywhere.
 """
 
-from math import exp, isnan, nan
+from math import exp, isfinite, isnan, nan
 from typing import NamedTuple
 
 import numpy as np
 
+from bayesfair._compiled import inner, kernel
 from bayesfair.gibbs.balance import penalty, penalty_with
 from bayesfair.gibbs.chance import accept, category, integer
-from bayesfair.gibbs.compiled import inner, kernel
-from bayesfair.gibbs.losses import KMEANS, OWN_DIVERGENCE, divergence, has_centers, joining, leaving, pair
+from bayesfair.gibbs.losses import KMEANS, OWN_DIVERGENCE, divergence, has_centers, is_own, joining, leaving, pair
 
 IMPOSSIBLE = -1e300
 NEGLIGIBLE = 36.0  # e^-36 is below the resolution of a draw
 
 LAMBDA, LOSS = range(2)
-ROW, PASS, WAITED, VISITS, INSIDE, MOVED, TRIED, SWAPPED, OUTSIDE, DRAWS = range(10)
+ROW, PASS, WAITED, VISITS, INSIDE, MOVED, TRIED, SWAPPED, OUTSIDE, FAILED, DRAWS = range(11)
 
 
 class Units(NamedTuple):
@@ -91,7 +91,7 @@ def new_state(words, labels, units: Units, loss, balance, n_clusters, strength, 
         strength=np.array(strength, float) + np.zeros((n_clusters, n_groups + 1)),
         penalty=np.zeros(n_clusters),
         number=np.array([lam, 0.0]),
-        step=np.zeros(10, np.int64),
+        step=np.zeros(11, np.int64),
     )
     sum_up(units, loss, balance, state, make_scratch(dim, n_clusters, len(balance.of_cell)))
     state.step[ROW] = n_obs - 1
@@ -236,6 +236,8 @@ def visits(s, units, loss, balance, state, scratch, last, per):
                 cost[a] = own
             else:
                 other_costs(x, w, loss, total, mass, reach, pairs, row, old, new, cost, i, a)
+                if is_own(loss) and failed(step, number, cost, i):
+                    break
             own = lam * cost[a] + v[a] + NEGLIGIBLE
             near = False
             for k in range(n_clusters):
@@ -281,6 +283,17 @@ def visits(s, units, loss, balance, state, scratch, last, per):
             step[WAITED] += 1
             if step[WAITED] == per:
                 break
+
+
+@inner
+def failed(step, number, costs, i):
+    """Whether unit i made a loss of the user's own NaN or infinite: it is noted, with the value, and stops the run."""
+    for value in costs:
+        if not isfinite(value):
+            step[FAILED] = i + 1
+            number[LOSS] = value
+            return True
+    return False
 
 
 @inner
@@ -393,6 +406,10 @@ def swap(s, units, loss, balance, state, scratch, i):
         return
     state.step[TRIED] += 1
     change = exchange_cost(units, loss, state, scratch, i, j)
+    if is_own(loss):
+        scratch.cost[0] = change
+        if failed(state.step, state.number, scratch.cost[:1], i):
+            return
     if accept(s, -state.number[LAMBDA] * change):
         state.step[SWAPPED] += 1
         state.number[LOSS] += change

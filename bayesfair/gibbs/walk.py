@@ -4,11 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayesfair._compiled import inner, kernel
 from bayesfair.gibbs.chance import gamma, integer
-from bayesfair.gibbs.compiled import inner, kernel
 from bayesfair.gibbs.losses import has_conjugate_centers
 from bayesfair.gibbs.pair_draws import draw_pair, make_tables
 from bayesfair.gibbs.units import (
+    FAILED,
     LAMBDA,
     LOSS,
     PASS,
@@ -84,7 +85,7 @@ def walk(units, loss, balance, schedule, state, per, visits, labels, numbers, fi
     scratch = make_scratch(units.x.shape[1], len(state.size), len(balance.of_cell))
     tables = ready(units, state, scratch)
     draw, last = first, state.step[VISITS] + visits
-    while draw < len(labels) and state.step[VISITS] < last:
+    while draw < len(labels) and state.step[VISITS] < last and state.step[FAILED] == 0:
         go_on(state.words, units, loss, balance, schedule, state, scratch, tables, per, last - state.step[VISITS])
         if state.step[WAITED] == per:
             state.step[WAITED] = 0
@@ -105,6 +106,8 @@ def learn(units, loss, balance, schedule, state, passes):
         outside[:] = 0.0
         n_looks = 0
         for _ in range((len(state.label) + LOOK - 1) // LOOK):
+            if state.step[FAILED] > 0:
+                return
             go_on(state.words, units, loss, balance, schedule, state, scratch, tables, -1, LOOK)
             look(balance, state, outside)
             n_looks += 1

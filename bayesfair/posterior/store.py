@@ -69,7 +69,7 @@ class StoredRun:
             if draws.fairlets is not None:
                 values[FAIRLETS] = draws.fairlets.fairlet
                 values |= {} if draws.fairlets.number is None else {f"posterior/{KEPT}": draws.fairlets.number}
-            values |= {place: draws.scalar(name) for name, place in _scalars(nodes).items()}
+            values |= {place: draws.scalars[name] for name, place in _scalars(nodes).items()}
             for name, one in values.items():
                 nodes[name]["shape"] = _extend(root[name], one)
             for name, one in state.items():
@@ -227,7 +227,7 @@ def _unfinished(attributes, wanted):
 
 
 def _scalars(nodes) -> dict[str, str]:
-    """{name: place} of the scalars of every draw, also of those that only an earlier version of the sampler reported."""
+    """{name: place} of the scalars of every draw."""
     places = [place for place, node in nodes.items() if node.get("dimension_names") == ["chain", "draw"]]
     return {place.split("/")[1]: place for place in places if place not in DERIVED}
 
@@ -236,9 +236,6 @@ def _extend(array, values):
     """Append `values` to an array (chain, draw, ...) or (draw,) as of the last commit; return its new shape."""
     axis = min(1, array.ndim - 1)
     length = array.shape[axis] + values.shape[axis]
-    if values.dtype.kind == "f" and not np.can_cast(values.dtype, array.dtype):
-        remedy = "Divide the columns of X by their scale, and fit again."
-        raise ValueError(message("store", f"hold a scalar of all draws in {array.dtype}", values.dtype, remedy))
     array.resize(tuple(length if at == axis else size for at, size in enumerate(array.shape)))
     array[(slice(None),) * axis + (slice(length - values.shape[axis], length),)] = values
     return list(array.shape)

@@ -111,7 +111,7 @@ def _title(contents):
 def _data(contents):
     tree, parameters = contents.tree, dict(settings_of(contents.tree).get("parameters", {}))
     if "target" in parameters:
-        parameters["target"] = target_of(tree)["name"]
+        parameters["target"] = target_of(tree).get("name", parameters["target"])
     pairs = [("Rows", f"{len(contents.cluster):,}"), ("Features", _feature_names(contents))]
     if contents.weight is not None:
         pairs.append(("Weights", _weights(contents.weight)))

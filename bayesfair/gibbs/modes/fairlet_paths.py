@@ -2,8 +2,8 @@
 
 from math import exp, inf
 
+from bayesfair._compiled import inner, kernel
 from bayesfair.gibbs.chance import bernoulli, category
-from bayesfair.gibbs.compiled import inner, kernel
 from bayesfair.gibbs.fairlet_costs import copy_center
 from bayesfair.gibbs.fairlet_moves import exchanges, join
 from bayesfair.gibbs.fairlets import FAILED, LAMBDA, LAMBDA_F, LOSS_C, LOSS_F, make_scratch, sum_up

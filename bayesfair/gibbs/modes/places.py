@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayesfair._compiled import inner, kernel
 from bayesfair.gibbs.chance import integer
-from bayesfair.gibbs.compiled import inner, kernel
 from bayesfair.gibbs.losses import BINARY, KL, KMEANS, divergence, draw_center, log_normalizer
 
 

@@ -4,9 +4,9 @@ from math import exp, inf, isnan
 
 import numpy as np
 
+from bayesfair._compiled import inner, kernel
 from bayesfair.gibbs.balance import penalty, penalty_with
 from bayesfair.gibbs.chance import bernoulli, category
-from bayesfair.gibbs.compiled import inner, kernel
 from bayesfair.gibbs.losses import KMEANS, divergence
 from bayesfair.gibbs.modes.places import choose_way, log_density, log_gain, make_way, place_at, pull
 from bayesfair.gibbs.units import (

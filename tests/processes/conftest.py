@@ -1,7 +1,7 @@
 """Loopback, or a reason why there is none."""
 
 import pytest
-from distributed.loopback import free_port
+from processes.loopback import free_port
 
 
 @pytest.fixture(autouse=True)
