@@ -92,6 +92,8 @@ class Search:
         """Run every state for so many sweeps, with a generator of its own; None for runs that do not come into balance."""
         law, begun, n_learn = self.law, [copied(state) for state in states], n_sweeps // 2
         apart, most = max(1, (n_sweeps - n_learn) // SNAPSHOTS), max(1, AT_ONCE // len(law.table.X))
+        if not self.made:  # compile in this thread alone, before several would
+            snapshot(law, self.paths, learnt(law, copied(states[0]), 1), 1)
         for state in begun:
             state.words[:] = self.words()
         for done in range(0, n_learn, most):

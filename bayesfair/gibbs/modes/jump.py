@@ -131,9 +131,10 @@ class JumpingLaw:
         waited, period, draw, n_obs = self.paths.waited(state), self.period(thinning), first, len(self.law.table.X)
         while draw < len(room.scalars) and visits > 0:
             last = min(len(room.scalars), draw + max(1, period - int(waited[0])))
-            own = Room(room.labels[:last], room.fairlets[:last], np.empty((last, len(self.law.statistics))))
-            now = self.law.advance(state, thinning, visits, own, draw)
-            room.scalars[draw:now, :-1], room.scalars[draw:now, -1] = own.scalars[draw:now], np.nan
+            scalars = np.empty((last - draw, len(self.law.statistics)))
+            part = Room(room.labels[draw:last], room.fairlets[draw:last], scalars)
+            now = draw + self.law.advance(state, thinning, visits, part, 0)
+            room.scalars[draw:now, :-1], room.scalars[draw:now, -1] = scalars[: now - draw], np.nan
             waited += now - draw
             visits -= ((now - draw) * thinning + self.length) * n_obs
             if now < last:

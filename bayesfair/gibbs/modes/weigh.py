@@ -104,6 +104,7 @@ def ready(search: Search, modes: list[Mode], size: int):
     for mode, own in zip(modes, numbers):
         chosen = [at % len(mode.runs) for at in range(size)]
         pools.append([paths.numbered(mode.runs[at].state, own[at], search.words(), strength) for at in chosen])
+    paths.path(copied(pools[0][0]), places, 1)  # compile in this thread alone, before several would
     return places, pools
 
 
