@@ -126,7 +126,7 @@ def seeded(random_state):
         "elbow": lambda: bayesfair.plots.elbow(X, groups, [2], random_state=random_state),
         "deal": lambda: bayesfair.distributed.deal(X, groups, random_state=random_state),
         "check_loss": lambda: bayesfair.gibbs.check_loss(
-            bayesfair.gibbs.KMeansLoss(), np.arange(40.0).reshape(20, 2), random_state=random_state
+            "kmeans", np.arange(40.0).reshape(20, 2), random_state=random_state
         ),
     }
 

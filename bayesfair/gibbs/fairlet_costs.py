@@ -98,6 +98,39 @@ def squares_change(x, a, w, b, v, total, mass, f, h):
 
 
 @inner
+def exchange_of_squares(x, weight, anchors, total, mass, sums, heavy, a, w, b, v, f, h, k, q):
+    """(change of the anchored L_f, of fairlets, of clusters) for squared distances, in one loop, if neither row is an anchor.
+
+    The last two are `squares_change` of both fairlets, and of both clusters, 0 if k = q.
+    """
+    c, p, r = v - w, anchors[f], anchors[h]
+    per_f, per_h, per_k, per_q = 1.0 / mass[f], 1.0 / mass[h], 1.0 / heavy[k], 1.0 / heavy[q]
+    a_to_p, a_to_r, b_to_p, b_to_r = 0.0, 0.0, 0.0, 0.0
+    straight, bent_f, bent_h, level, bent_k, bent_q = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for e in range(x.shape[1]):
+        x_a, x_b, x_p, x_r = 1.0 * x[a, e], 1.0 * x[b, e], 1.0 * x[p, e], 1.0 * x[r, e]
+        a_to_p += (x_a - x_p) * (x_a - x_p)
+        a_to_r += (x_a - x_r) * (x_a - x_r)
+        b_to_p += (x_b - x_p) * (x_b - x_p)
+        b_to_r += (x_b - x_r) * (x_b - x_r)
+        g, mean_f, mean_h = v * x_b - w * x_a, total[f, e] * per_f, total[h, e] * per_h
+        off_f, off_h = g - c * mean_f, g - c * mean_h
+        straight += (mean_h - mean_f) * (off_f + off_h)
+        bent_f += off_f * off_f
+        bent_h += off_h * off_h
+        mean_k, mean_q = sums[k, e] * per_k, sums[q, e] * per_q
+        off_k, off_q = g - c * mean_k, g - c * mean_q
+        level += (mean_q - mean_k) * (off_k + off_q)
+        bent_k += off_k * off_k
+        bent_q += off_q * off_q
+    own = weight[p] * (a_to_p * w / (w + weight[p]) - b_to_p * v / (v + weight[p]))
+    other = weight[r] * (a_to_r * w / (w + weight[r]) - b_to_r * v / (v + weight[r]))
+    fairlets = straight - bent_f / (mass[f] + c) - bent_h / (mass[h] - c)
+    clusters = level - bent_k / (heavy[k] + c) - bent_q / (heavy[q] - c) if k != q else 0.0
+    return 2.0 * (other - own), fairlets, clusters
+
+
+@inner
 def replaced(x, loss, row, rest, old, new, total, mass, alone, out, w, incoming, v):
     """The change of one set for any Bregman loss: `out` leaves, `incoming` comes. `alone`: `out` is all of the set."""
     change = 0.0

@@ -13,6 +13,7 @@ from bayesfair.gibbs.chance import accept, bernoulli, category, integer
 from bayesfair.gibbs.fairlet_costs import (
     anchored_change,
     copy_center,
+    exchange_of_squares,
     hub_change,
     new_centers,
     pairs_change,
@@ -96,7 +97,12 @@ def exchanges(s, data, loss, plan, state, scratch, first, last):
         if not comes:
             b = a
         w, v, k, q = weight[a], weight[b] if comes else 0.0, int64(cluster[f]), int64(cluster[h])
-        if loss.kind == KMEANS:
+        if loss.kind == KMEANS and data.anchor != NOBODY and g != data.anchor:
+            anchored, fairlets, clusters = exchange_of_squares(
+                x, weight, anchors, total, mass, sums, heavy, a, w, b, v, f, h, k, q
+            )
+            fairlets, clusters = anchored, clusters - fairlets
+        elif loss.kind == KMEANS:
             fairlets = squares_change(x, a, w, b, v, total, mass, f, h)
             clusters = squares_change(x, a, w, b, v, sums, heavy, k, q) - fairlets if k != q else -fairlets
         elif len(reach) == 0:
@@ -116,7 +122,7 @@ def exchanges(s, data, loss, plan, state, scratch, first, last):
             fairlets = 0.0
             if data.anchor == NOBODY:
                 fairlets = hub_change(x, weight, loss, row, members, size, f_old, f_new, h_old, h_new, a, w, b, v, f, h)
-        if data.anchor != NOBODY:
+        if data.anchor != NOBODY and (loss.kind != KMEANS or g == data.anchor):
             fairlets = anchored_change(x, weight, loss, row, other, middle, members, size, anchors, a, v, b, f, h)
         log = log_ratio(lam_f, lam, fairlets, clusters)
         if len(given) > 0 and k != q:

@@ -22,7 +22,7 @@ from bayesfair.gibbs.modes.jump import with_jumps_of
 from bayesfair.gibbs.target import Dispersion, Room, Table, check_temperature, is_fixed
 from bayesfair.gibbs.temperature import start_dispersion
 from bayesfair.gibbs.units import FAILED, INSIDE, LAMBDA, LOSS, VISITS, Units, UnitState, new_state
-from bayesfair.gibbs.walk import Schedule, go_on, learn
+from bayesfair.gibbs.walk import WEAKEST, Schedule, go_on, learn
 
 STATISTICS = {
     "lp": Statistic("quantity"),
@@ -30,7 +30,6 @@ STATISTICS = {
     "lambda_c": Statistic("parameter", power=-1),
 }
 STUCK = 1_000  # visits for every one in S above which a chain is stuck, and passes before that is judged
-WEAKEST = 6.0  # penalty of a row beyond a bound, before it is learnt
 
 
 class Labels(BaseEstimator):
@@ -142,8 +141,8 @@ class LabelsLaw:
         shape, rate = (
             (prior.shape + self.table.degrees, float(prior.rate)) if isinstance(prior, Dispersion) else (0.0, 0.0)
         )
-        pairs = 1 if self.table.loss.has_conjugate_centers else 0
-        return Schedule(pairs, 0 if self.table.loss.has_centers else 1, shape, rate)
+        loss = self.table.loss
+        return Schedule(loss.has_conjugate_centers, 0 if loss.has_centers else 1, shape, rate)
 
     @property
     def problem(self) -> BalancedProblem:

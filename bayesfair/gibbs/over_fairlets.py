@@ -42,7 +42,7 @@ class Sweep(NamedTuple):
     extra: float
 
 
-SWEEP = Sweep(near=0.5, random=0.5, extra=0.25)
+SWEEP = Sweep(near=0.25, random=0.5, extra=0.25)
 
 
 class OverFairlets(BaseEstimator):

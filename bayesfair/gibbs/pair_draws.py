@@ -66,9 +66,9 @@ def make_tables(units, state) -> Tables:
     )
 
 
-def draw_pair(units, loss, balance, state, scratch):
+def draw_pair(units, loss, balance, state, scratch, tables):
     """Draw centres given the clusters, choose a pair, near ones more often, and draw its units given the centres."""
-    n_clusters, tables = len(state.size), make_tables(units, state)
+    n_clusters = len(state.size)
     weight = np.zeros((n_clusters, n_clusters))
     choose(state.words, loss, state.number[LAMBDA], state.mass, state.total, tables.center, weight)
     far = weight[np.tril_indices(n_clusters, -1)]

@@ -45,9 +45,9 @@ class Chains:
         self._pool = tasks(n_jobs)
 
     def compile(self, progress_bar=False):
-        """Compile in this thread alone, before several would, by a task without draws."""
+        """Compile in this thread alone, before several would, by the first visit of a chain that nobody keeps."""
         with one_step("compiling", progress_bar):
-            advance(self.law, copied(self.states[0]), 1, 0, self._room(0), 0)
+            advance(self.law, copied(self.states[0]), 1, 1, self._room(1), 0)
 
     def learn(self, n_sweeps: int):
         """Sweeps of the warm-up in which every chain adapts its moves."""

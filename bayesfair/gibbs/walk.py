@@ -10,7 +10,7 @@ from bayesfair._compiled import inner, kernel
 from bayesfair.gibbs.balance import penalty, penalty_with
 from bayesfair.gibbs.chance import category, gamma
 from bayesfair.gibbs.losses import KMEANS, is_own, joining, leaving
-from bayesfair.gibbs.pair_draws import draw_pair
+from bayesfair.gibbs.pair_draws import draw_pair, make_tables
 from bayesfair.gibbs.units import (
     FAILED,
     IMPOSSIBLE,
@@ -36,13 +36,17 @@ ANEW = 64  # passes after which sums are made from scratch
 LOOK = 16  # visits between looks at the counts in the warm-up
 
 
+SELDOM = 16  # passes between draws of a pair of clusters, which take longer than a pass and pay where visits get stuck
+WEAKEST = 6.0  # least penalty of a row beyond a bound
+
+
 class Schedule(NamedTuple):
     """What comes before a pass over every unit, and the law of lambda: Gamma(shape, rate + loss).
 
-    pairs: pair draws. swaps: of every unit. shape 0: lambda is fixed.
+    pairs: whether pairs of clusters are drawn. swaps: how many of every unit. shape 0: lambda is fixed.
     """
 
-    pairs: int
+    pairs: bool
     swaps: int
     shape: float
     rate: float
@@ -50,10 +54,10 @@ class Schedule(NamedTuple):
 
 def go_on(units, loss, balance, schedule, state, per, visits, labels, numbers, first):
     """Fill draws from `first` on, one for every `per` visits in S, within `visits`: the number of the next draw."""
-    scratch, nobody = make_scratch(balance, state), np.empty((0, 0))
+    scratch, tables, nobody = make_scratch(balance, state), make_tables(units, state), np.empty((0, 0))
     draw, last = first, state.step[VISITS] + visits
     while draw < len(labels) and state.step[VISITS] < last and state.step[FAILED] == 0:
-        scratch = begin_pass(units, loss, balance, schedule, state, scratch)
+        scratch = begin_pass(units, loss, balance, schedule, state, scratch, tables)
         args = units, loss, balance, schedule, state, scratch, per, last, pass_to_stop_after(schedule, state)
         draw = walk(state.words, *args, nobody, labels, numbers, draw)
     return draw
@@ -63,9 +67,9 @@ def learn(units, loss, balance, schedule, state, passes):
     """A warm-up that learns a penalty for every count of every cluster, pass by pass."""
     n_obs, kind = len(state.label), np.min_scalar_type(-len(state.size))
     nothing = np.empty((0, n_obs), kind), np.empty((0, 2))
-    scratch = make_scratch(balance, state)
+    scratch, tables = make_scratch(balance, state), make_tables(units, state)
     for _ in range(passes):
-        scratch = begin_pass(units, loss, balance, schedule, state, scratch)
+        scratch = begin_pass(units, loss, balance, schedule, state, scratch, tables)
         outside, last = np.zeros(state.strength.shape), state.step[VISITS] + n_obs
         if state.step[FAILED]:
             return
@@ -79,7 +83,7 @@ def learn(units, loss, balance, schedule, state, passes):
     state.step[WAITED] = 0
 
 
-def begin_pass(units, loss, balance, schedule, state, scratch):
+def begin_pass(units, loss, balance, schedule, state, scratch, tables):
     """If a pass is to begin: sums from scratch now and then, draws of pairs, and swaps. Returns scratch for the state."""
     n_obs = len(state.label)
     if state.step[ROW] == n_obs - 1:
@@ -87,8 +91,8 @@ def begin_pass(units, loss, balance, schedule, state, scratch):
             sum_up(units, loss, balance, state)
             scratch = make_scratch(balance, state)
         if len(state.size) > 1:
-            for _ in range(schedule.pairs):
-                draw_pair(units, loss, balance, state, scratch)
+            if schedule.pairs and state.step[PASS] % SELDOM == 0:
+                draw_pair(units, loss, balance, state, scratch, tables)
             if schedule.swaps:
                 swaps(state.words, units, loss, balance, state, scratch, 0, schedule.swaps * n_obs)
     return scratch
@@ -97,14 +101,15 @@ def begin_pass(units, loss, balance, schedule, state, scratch):
 def pass_to_stop_after(schedule, state):
     """How many passes are begun when something has to be done again before the next one."""
     done = state.step[PASS] - (state.step[ROW] < len(state.label) - 1)
-    return done + 1 if schedule.pairs or schedule.swaps else (done // ANEW + 1) * ANEW
+    each = 1 if schedule.swaps else SELDOM if schedule.pairs else ANEW
+    return (done // each + 1) * each
 
 
 def raise_strength(strength, outside):
     """Penalties of a warm-up, in place: raised where counts were beyond bounds in over .3 of the looks, lowered slowly."""
     often, seldom = outside > 0.3, outside < 0.02
     strength[often] = 1.5 * strength[often] + 2.0
-    strength[seldom] = np.maximum(6.0, 0.9 * strength[seldom])
+    strength[seldom] = np.maximum(WEAKEST, 0.9 * strength[seldom])
 
 
 @kernel

@@ -1,5 +1,6 @@
 """The page's figures against their definitions, its verdict in words, and what it does with odd trees."""
 
+import json
 import re
 import warnings
 from types import SimpleNamespace
@@ -23,6 +24,7 @@ from bayesfair.fairness.metrics import group_masses, rows_off
 from bayesfair.posterior import reference_partition, relabel, write_tree
 from bayesfair.posterior.guarantees import at_least, guaranteed_balance
 from bayesfair.posterior.in_short import brief
+from bayesfair.posterior.saved import plain
 from bayesfair.posterior.schema import flat_labels
 from bayesfair.posterior.tree import build_tree
 from bayesfair.posterior.tree import draws_of as drawn_of
@@ -282,10 +284,14 @@ def test_the_page_begins_with_fairness_in_rows_and_folds_its_settings(make_tree,
 
 @pytest.fixture
 def gibbs_tree(make_tree):
-    def make(composition):
-        return make_tree(settings={**GIBBS, "target": {"name": "joint", "composition": composition}})
+    return lambda composition: of_fairlets(make_tree(), composition)
 
-    return make
+
+def of_fairlets(tree, composition):
+    """The tree as if its draws, whatever they are, were of whole fairlets of this composition."""
+    settings = {**GIBBS, "target": {"name": "joint", "composition": composition}}
+    tree.attrs["settings"] = json.dumps(plain(settings))
+    return tree
 
 
 def test_the_guarantee_is_that_of_the_least_balanced_fairlet_of_whole_runs(make_tree, gibbs_tree, tmp_path, unpainted):
@@ -502,8 +508,8 @@ def test_what_small_groups_do_is_said_on_the_page_and_in_the_shell(
     composition, said, make_tree, tmp_path, capsys, unpainted
 ):
     groups, tree = encode_groups(np.repeat(["unknown", "F", "M"], [2, 58, 60])), make_tree(n_obs=120)
-    settings = {**GIBBS, "target": {"name": "joint", "composition": composition}}
-    tree = build_tree(drawn_of(tree), tree["observed_data"]["X"].values, groups, settings=settings, n_clusters=3)
+    tree = build_tree(drawn_of(tree), tree["observed_data"]["X"].values, groups, settings={}, n_clusters=3)
+    tree = of_fairlets(tree, composition)
     page = bf.report(tree, tmp_path / "page.html").read_text(encoding="utf-8")
     assert said in page
     assert ("Small groups:" in page) == (composition == "auto")
