@@ -47,7 +47,7 @@ class TinyUnits:
     @cached_property
     def balance(self):
         if self.form == "none":
-            return sets.unbalanced(self.n_obs)
+            return sets.within_one_row(*sets.families([np.zeros(self.n_obs, int)], None))
         if self.form == "least":
             return sets.at_least(0.4, *self.families)
         return sets.within_one_row(*self.families, **({"size_min": 2, "size_max": 4} if self.form == "sizes" else {}))

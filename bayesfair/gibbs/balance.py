@@ -19,7 +19,7 @@ class Balance(NamedTuple):
     A family is an attribute, or the combinations of all attributes; groups are numbered through all families. `group` (N, F)
     are the groups of a row, one in each family; `first` (F + 1,) is the first group of every family. `of_cell` (C, F) are the
     groups of every combination. `bounds` (H, 3): low, high and slack of every group. `extra`: 1 if r is the largest count, and
-    the least and largest size of a cluster. No families: nothing is balanced.
+    the least and largest size of a cluster.
     """
 
     group: np.ndarray
@@ -53,12 +53,6 @@ def within_one_row(group, first, of_cell, size_min=None, size_max=None, slack=WI
 def at_least(min_balance, group, first, of_cell, size_min=None, size_max=None) -> Balance:
     """Every count at least `min_balance` times the largest of its family: FMC's Balance, eq. (3), of every cluster."""
     return _balance(group, first, of_cell, min_balance, inf, ROUNDING, True, size_min, size_max)
-
-
-def unbalanced(n_units: int) -> Balance:
-    """Every cluster used, and nothing else asked."""
-    nothing = np.zeros((n_units, 0), np.int32)
-    return _balance(nothing, np.zeros(1, np.int64), nothing[:1], 0.0, inf, 0.0, False, None, None)
 
 
 def _balance(group, first, of_cell, low, high, slack, of_largest, size_min, size_max):
