@@ -8,7 +8,22 @@ from pathlib import Path
 
 import pytest
 
-EVERYTHING = "bayesfair"
+ROOMS = (
+    "datasets",
+    "fairness",
+    "distributed",
+    "fairlets",
+    "engines",
+    "models",
+    "posterior",
+    "estimators",
+    "plots",
+    "reports",
+)
+FILES = "_arrays", "_draws", "_partitions", "_rows", "_scaling"
+EVERYTHING = " ".join(
+    f"bayesfair.{name}" for name in (*ROOMS, *FILES)
+)  # but for Numba's kernels, which no hook may wrap
 FEW = "bayesfair.engines.families bayesfair.engines.fmc bayesfair.fairness.balanced"
 HOOK = """
 import sys, warnings

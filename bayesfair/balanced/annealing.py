@@ -178,7 +178,7 @@ class Multipliers(NamedTuple):
         n_starts, n_groups, n_clusters, _ = excess.shape
         one, sharing = np.eye(n_clusters), np.einsum("g,kl->gkl", self.share, np.eye(n_clusters))
         W = np.concatenate([slope, np.broadcast_to(sharing, slope.shape)], 3)
-        solved = np.linalg.solve(slope + ridge[:, None, None, None] * one, np.concatenate([W, excess], 3))
+        solved = solved_for(slope + ridge[:, None, None, None] * one, np.concatenate([W, excess], 3))
         inner = W.reshape(n_starts, -1, 2 * n_clusters).swapaxes(1, 2)
         inner = inner @ solved.reshape(n_starts, n_groups * n_clusters, -1)
         coupling, rest = np.split(inner, [2 * n_clusters], axis=2)  # + the inverse of M
@@ -186,7 +186,7 @@ class Multipliers(NamedTuple):
         coupling[:, :n_clusters, n_clusters:] -= one
         coupling[:, n_clusters:, :n_clusters] -= one
         among, alone = np.split(solved, [2 * n_clusters], axis=3)
-        return alone - among @ np.linalg.solve(coupling, rest)[:, None]
+        return alone - among @ solved_for(coupling, rest)[:, None]
 
     def _dense_step(self, mu, excess, slope, ridge):
         """Newton's step, start by start, of the duals that are held, one beside the other."""
@@ -199,6 +199,14 @@ class Multipliers(NamedTuple):
             curvature[np.diag_indices(len(j))] += ridge[start]
             step[start, j, k] = np.linalg.solve(curvature, excess[start, j, k])
         return step
+
+
+def solved_for(matrix, wanted):
+    """matrix^-1 wanted of every start; in least squares if the curvature of one of them vanishes."""
+    try:
+        return np.linalg.solve(matrix, wanted)
+    except np.linalg.LinAlgError:
+        return np.linalg.pinv(matrix) @ wanted
 
 
 def _step_of_held(held, curvature, rest, ridge):

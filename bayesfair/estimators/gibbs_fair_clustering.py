@@ -135,7 +135,7 @@ class GibbsFairClustering(PosteriorEstimator):
     --------
     >>> import bayesfair as bf
     >>> data = bf.datasets.make_well_specified()
-    >>> est = bf.GibbsFairClustering(2, num_chains=2, num_warmup=50, num_draws=100, random_state=0, progress_bar=False)
+    >>> est = bf.GibbsFairClustering(2, num_chains=2, num_warmup=200, num_draws=400, random_state=0, progress_bar=False)
     >>> est.fit(data.features, sensitive_features=data.sensitive).labels_.shape
     (100,)
     """
@@ -265,7 +265,7 @@ class GibbsFairClustering(PosteriorEstimator):
         """The table as the sampler reads it."""
         loss = self._loss
         weight = np.ones(len(X)) if weight is None else np.asarray(weight, np.float64)
-        degrees = 0.0 if loss.degree is None else weight.sum() * self._mixed.dim / loss.degree
+        degrees = 0.0 if loss.degree is None else float(weight.sum()) * self._mixed.dim / loss.degree
         return Table(
             rows_in_reach(X, loss, self._mixed.names),
             groups,

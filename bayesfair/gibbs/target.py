@@ -11,7 +11,7 @@ import numpy as np
 from bayesfair._check import message
 from bayesfair._draws import Statistic
 from bayesfair.fairness.groups import Groups
-from bayesfair.gibbs.loss import Loss
+from bayesfair.gibbs.loss import Loss, NamedLoss
 
 
 class Dispersion(NamedTuple):
@@ -46,7 +46,7 @@ class Table(NamedTuple):
     groups: Groups
     weight: np.ndarray
     n_clusters: int
-    loss: Loss
+    loss: Loss | NamedLoss
     temperature: Dispersion | str | tuple[float, ...]
     degrees: float
     seed: int

@@ -58,7 +58,7 @@ def concatenate(trees: Sequence["DataTree"]) -> "DataTree":
     --------
     >>> import bayesfair as bf
     >>> data = bf.datasets.make_well_specified()
-    >>> settings = {"num_warmup": 50, "num_draws": 100, "num_chains": 2, "progress_bar": False}
+    >>> settings = {"num_warmup": 200, "num_draws": 400, "num_chains": 2, "progress_bar": False}
     >>> runs = [
     ...     bf.GibbsFairClustering(2, random_state=seed, **settings).fit(data.features, sensitive_features=data.sensitive)
     ...     for seed in (0, 1)

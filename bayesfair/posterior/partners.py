@@ -35,7 +35,7 @@ def fairlet_probability(tree: "DataTree") -> "csr_array":
     --------
     >>> import bayesfair as bf
     >>> data = bf.datasets.make_well_specified()
-    >>> settings = {"num_chains": 2, "num_warmup": 50, "num_draws": 100, "random_state": 0, "progress_bar": False}
+    >>> settings = {"num_chains": 2, "num_warmup": 200, "num_draws": 400, "random_state": 0, "progress_bar": False}
     >>> est = bf.GibbsFairClustering(2, target=bf.gibbs.Joint(keep_fairlets=True), **settings)
     >>> P = bf.posterior.fairlet_probability(est.fit(data.features, sensitive_features=data.sensitive).posterior_)
     >>> P.sum(1).round(6).tolist() == [1.0] * 100  # of pairs: everybody has one partner in every draw
@@ -85,7 +85,7 @@ def fairlet_summary(tree: "DataTree") -> "DataFrame":
     --------
     >>> import bayesfair as bf
     >>> data = bf.datasets.make_well_specified()
-    >>> settings = {"num_chains": 2, "num_warmup": 50, "num_draws": 100, "random_state": 0, "progress_bar": False}
+    >>> settings = {"num_chains": 2, "num_warmup": 200, "num_draws": 400, "random_state": 0, "progress_bar": False}
     >>> est = bf.GibbsFairClustering(2, target=bf.gibbs.Joint(keep_fairlets=100), **settings)
     >>> table = bf.posterior.fairlet_summary(est.fit(data.features, sensitive_features=data.sensitive).posterior_)
     >>> table.attrs["anchors"]
@@ -139,7 +139,7 @@ def fairlet_graph(tree: "DataTree", threshold: float = 0.1) -> "Graph":
     --------
     >>> import bayesfair as bf
     >>> data = bf.datasets.make_well_specified()
-    >>> settings = {"num_chains": 2, "num_warmup": 50, "num_draws": 100, "random_state": 0, "progress_bar": False}
+    >>> settings = {"num_chains": 2, "num_warmup": 200, "num_draws": 400, "random_state": 0, "progress_bar": False}
     >>> est = bf.GibbsFairClustering(2, target=bf.gibbs.Joint(keep_fairlets=True), **settings)
     >>> graph = bf.posterior.fairlet_graph(est.fit(data.features, sensitive_features=data.sensitive).posterior_)
     >>> graph.number_of_nodes()

@@ -88,7 +88,7 @@ def report(
     Examples
     --------
     >>> import bayesfair as bf
-    >>> est = bf.GibbsFairClustering(2, num_chains=2, num_warmup=50, num_draws=100, random_state=0, progress_bar=False)
+    >>> est = bf.GibbsFairClustering(2, num_chains=2, num_warmup=200, num_draws=400, random_state=0, progress_bar=False)
     >>> data = bf.datasets.make_well_specified()
     >>> bf.report(est.fit(data.features, sensitive_features=data.sensitive).posterior_, "report.html")  # doctest: +SKIP
     """
