@@ -8,8 +8,8 @@ export PIP_NO_COMPILE := 1
 
 # What `make check` runs besides lint: the house, laws by enumeration and the public contract. A new file of these is
 # named here.
-CHECK := tests/test_*.py tests/docs tests/fairness tests/gibbs/test_exactness.py tests/gibbs/test_losses.py \
-    tests/fairlets/test_rectangular_loop.py tests/engines/test_every_engine.py tests/models/test_labels.py
+CHECK := tests/test_*.py tests/docs tests/fairness tests/gibbs/test_unit_kernels.py tests/gibbs/test_losses.py \
+    tests/gibbs/test_fairlet_kernels.py tests/fairlets/test_rectangular_loop.py tests/engines/test_every_engine.py tests/models/test_labels.py
 
 .PHONY: demo check test test-all lint docs notebooks paper clean
 

@@ -30,11 +30,6 @@ def aligned_empty(shape, dtype=np.float32):
     return memory[first : first + n_bytes].view(dtype).reshape(shape)
 
 
-def is_aligned(array):
-    """Does `jax.device_put` take it over on a CPU without a copy?"""
-    return array.ctypes.data % ALIGNED == 0 and array.flags.c_contiguous
-
-
 def row_blocks(n_rows, size=None):
     """Slices of `size` rows each, by default BLOCK: temporary arrays have their size and not the table's."""
     size = size or BLOCK

@@ -45,14 +45,10 @@ class Draws(NamedTuple):
     statistics: dict[str, Statistic]
     fairlets: FairletDraws | None = None
 
-    def scalar(self, name) -> Float[np.ndarray, "chains draws"]:
-        """A scalar of every draw; NaN if only an earlier version of the sampler reported it."""
-        return self.scalars[name] if name in self.scalars else np.full(self.labels.shape[:2], np.nan, np.float32)
-
 
 def concatenate(parts: list) -> Draws:
     """Join the `Draws` of consecutive chunks, with the scalars of the first."""
-    scalars = {name: np.concatenate([part.scalar(name) for part in parts], axis=1) for name in parts[0].scalars}
+    scalars = {name: np.concatenate([part.scalars[name] for part in parts], axis=1) for name in parts[0].scalars}
     labels, fairlets = np.concatenate([part.labels for part in parts], axis=1), parts[0].fairlets
     if fairlets is not None:
         numbers = None if fairlets.number is None else np.concatenate([part.fairlets.number for part in parts])

@@ -83,13 +83,6 @@ def tables_with(labels, reference, n_rows, n_clusters):
     return np.stack(counts).reshape(len(labels), n_rows, n_clusters)
 
 
-def parts_of(members, n_obs):
-    """The part of each row (obs,): its row in a table `members` (parts, slots), in which `n_obs` marks an empty slot."""
-    part = np.empty(n_obs + 1, np.int32)
-    part[members] = np.arange(len(members), dtype=np.int32)[:, None]
-    return part[:-1]
-
-
 def _square(share):
     return (share**2).sum(axis=1)
 

@@ -1,9 +1,10 @@
 """Settings are declared once, in the annotations of an estimator's class or its `__init__`.
 
-    solver: Literal["newton", "sgd"] = "newton", tilt: NotNegative = 0.1, batch_size: Count | None = None
+    solver: Literal["newton", "sgd"] = "newton", tilt: Power = Annotated[float, Number(whole=False, least=1)]  # of a norm
+NotNegative = 0.1, batch_size: Count | None = None
 
-`check_settings` checks estimators by them, and the shell derives its options. Other annotations, such as tables and
-functions, are checked where they are used.
+`check_settings` checks estimators by them, and objects with settings of their own, such as targets, that these are given.
+The shell derives its options. Other annotations, such as tables and functions, are checked where they are used.
 """
 
 from inspect import signature
@@ -18,6 +19,7 @@ Count = Annotated[int, Number(whole=True, least=1)]
 Length = Annotated[int, Number(whole=True, least=0)]
 Seed = Annotated[int, Number(whole=True, least=0, most=2**32 - 1)]
 Positive = Annotated[float, Number(whole=False, least=0, above=True)]
+Power = Annotated[float, Number(whole=False, least=1)]  # of a norm
 NotNegative = Annotated[float, Number(whole=False, least=0)]
 Share = Annotated[float, Number(whole=False, least=0, most=1, above=True)]
 USUAL = {"n_clusters": Count, "n_components": Count, "n_init": Count, "max_iter": Count, "tol": NotNegative}
@@ -83,9 +85,12 @@ def declarations(estimator: type) -> dict[str, Declared]:
 
 
 def check_settings(estimator):
-    """Raise an error if a setting of the estimator is not what its class declares."""
+    """Raise an error if a setting of the estimator, or of an object that it is given, is not what its class declares."""
     for name, one in declarations(type(estimator)).items():
+        value = getattr(estimator, name)
         if one.closed:
-            one.check(name, getattr(estimator, name))
+            one.check(name, value)
+        elif hasattr(value, "get_params") and not isinstance(value, type):
+            check_settings(value)
     if getattr(estimator, "min_group_size", 1) is None:
         refuse_unread(estimator, "merged_group_name", where="without min_group_size")

@@ -50,10 +50,9 @@ def print_cheapest(tree, X):
     """The least clustering loss of 100 k-means++ starts on the fairlets of the run, and that which the best modes lead to."""
     state = tree["sampler_state"]
     members = state["members"].values[0]
-    present = (members < len(X))[:, :, None]
-    padded = np.vstack([X, np.zeros(X.shape[1])])
+    present = (members >= 0)[:, :, None]
     size = present.sum(1)
-    centers = (padded[members] * present).sum(1) / size
+    centers = (X[members] * present).sum(1) / size
     weights = size[:, 0] / size.mean()
     n_clusters = tree.attrs["n_clusters"]
     starts = KMeans(n_clusters, n_init=100, random_state=0).fit(centers, sample_weight=weights).inertia_

@@ -44,7 +44,7 @@ def steps(programs, install):
         yield "pip install", [programs / "pip", "install", "--quiet", "--disable-pip-version-check", ROOT]
     yield "bayesfair --help", [bayesfair, "--help"]
     chosen = ["--sensitive", "sex", "--index", "name", "--n-clusters", "4", "--standardize", "--missing", "drop"]
-    yield "bayesfair fit", [bayesfair, "fit", "people.csv", *STYLE, *chosen, "--target", "labels", "--out", run]
+    yield "bayesfair fit", [bayesfair, "fit", "people.csv", *STYLE, *chosen, "--out", run]
     table = ["--table", "people.csv", "--index", "name", *STYLE, "--out", "people_with_clusters.csv"]
     yield "bayesfair memberships --table", [bayesfair, "memberships", run, *table]
     yield "bayesfair report", [bayesfair, "report", run, "--out", "report.html"]

@@ -1,4 +1,4 @@
-"""Seconds and memory of every engine to convergence, of a sweep, of posteriors and of what is read from them, on rows
+"""Seconds and memory of every engine to convergence, of posteriors and of what is read from them, on rows
 simulated like Census 1990.
 
 python benchmarks/scale.py [--whole] [--cells FairMixture "posterior labels" ...] [--rows 10000 100000]
@@ -116,23 +116,6 @@ def engine_cell(bf, name, n_obs):
     timed(f"{name}.predict", n_obs, lambda: engine.predict(X))
 
 
-def sweep_cell(bf, target, n_obs):
-    """A sweep of two chains, compiled before; as it is before the warm-up has settled how many blocks decide."""
-    from bayesfair.gibbs import KMeansLoss, Settings, Table
-    from bayesfair.gibbs.problem import make_problem
-    from bayesfair.gibbs.run import draw, start_run
-
-    X, groups = table(n_obs)
-    groups = bf.fairness.encode_groups(groups)
-    problem = make_problem(Table(X, groups), Settings(K, KMeansLoss(), target=target))
-    run, sweeps = start_run(problem, 2), min(1_000, max(10, 10_000_000 // n_obs))
-    draw(run, problem.target, 1)
-    start, start_cpu = time.perf_counter(), time.process_time()
-    draw(run, problem.target, 1, thinning=sweeps)
-    wall, cpu = (time.perf_counter() - start) / sweeps, (time.process_time() - start_cpu) / sweeps
-    print(f"sweep {target}|{wall:.4f}|{cpu:.4f}|nan|of two chains")
-
-
 def posterior_cell(bf, target, n_obs):
     est = bf.GibbsFairClustering(K, target=target, **POSTERIOR)
     small, groups = table(2_000)
@@ -145,7 +128,7 @@ def posterior_cell(bf, target, n_obs):
         timed(f"{name}.report", n_obs, lambda: bf.report(est.posterior_, Path(folder) / "run.html"))
 
 
-KINDS = {"sweep": sweep_cell, "posterior": posterior_cell}
+KINDS = {"posterior": posterior_cell}
 
 
 def measure(name, n_obs):

@@ -14,9 +14,8 @@
 # # Quick start
 #
 # `bayesfair` divides the rows of a table into clusters in which protected groups have the shares that they have in the whole
-# table. It guarantees that balance: under the target for newcomers, `"labels"`, every cluster holds every group's share to
-# within one row. And it draws from a posterior over such clusterings, so that each row has a cluster, a probability and a
-# runner-up. This page goes from a table to pictures.
+# table. It guarantees that balance: every cluster holds every group's share to within one row. And it draws from a posterior
+# over such clusterings, so that each row has a cluster, a probability and a runner-up. This page goes from a table to pictures.
 
 # %%
 import os
@@ -44,16 +43,16 @@ print(data)
 # ## The fit
 #
 # `GibbsFairClustering` is a scikit-learn estimator. The protected attribute goes into `fit` by name. It is never used as a
-# feature. `target="labels"` is the target for newcomers; the default of the class, `"joint"`, is the posterior of the paper,
+# feature. The default, `target="labels"`, is the posterior of the labels themselves. `target="joint"` is that of the paper,
 # over fairlets and clusters.
 #
-# `fit` works in three steps. Thirty-two short runs look for modes: solutions between which chains seldom move. The warm-up then
+# `fit` works in three steps. Short runs look for modes: solutions between which chains seldom move. The warm-up then
 # chooses how many sweeps lie between two draws, because clusterings of neighbouring sweeps are alike. At last four chains draw,
 # each from a mode that holds mass, as far as that is known.
 
 # %%
 settings = {"num_warmup": 20, "num_draws": 20} if FAST else {}
-est = bf.GibbsFairClustering(3, target="labels", random_state=0, progress_bar=False, **settings)
+est = bf.GibbsFairClustering(3, random_state=0, progress_bar=False, **settings)
 est.fit(X, sensitive_features=data.sensitive)
 tree = est.posterior_  # an xarray.DataTree, which ArviZ reads
 

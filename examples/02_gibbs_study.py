@@ -56,13 +56,13 @@ def load(real, instead):
 # and Dunson 2023). So one argument switches fairness off.
 
 # %%
-PLAIN = {"composition": "singletons", "target": "optimal"}
+PLAIN = {"target": bf.gibbs.Optimal(composition="singletons")}
 
 
 def fit(data, n_clusters, **settings):
     run = {"num_chains": 2, "num_warmup": DRAWS, "num_draws": DRAWS, "random_state": 0, "progress_bar": False}
-    run |= {"mode_jumps": False, "tempering": False} if FAST else {}
-    est = bf.GibbsFairClustering(n_clusters, **run, **settings)
+    run |= {"target": "joint"} | ({"modes": None} if FAST else {})
+    est = bf.GibbsFairClustering(n_clusters, **{**run, **settings})
     return est.fit(data.features, sensitive_features=data.sensitive)
 
 
@@ -170,15 +170,16 @@ ax.set(xlabel="steps / 250", ylabel="fairlet loss", yscale="log")
 _ = ax.legend()
 
 # %% [markdown]
-# Of 2,500 cells 50 hold a one, so nearly all steps of the published loop propose nothing. The sampler takes all pairs of a
-# matching at once instead, with the same law. `fairlet_move="rectangular-loop"` runs the paper's own steps inside the
-# posterior.
+# Of 2,500 cells 50 hold a one, so nearly all steps of the published loop propose nothing. The sampler swaps near rows and
+# random rows instead, with the same law. `bf.gibbs.Joint(fairlet_move="rectangular-loop")` runs the paper's own steps inside
+# the posterior.
 #
 # **Fairlets and clusters together.** Each sweep moves members between fairlets, then reallocates fairlets to clusters, one
-# after the other, given all the rest (Gibbs). `keep_fairlets=True` keeps B beside the labels.
+# after the other, given all the rest (Gibbs). `bf.gibbs.Joint(keep_fairlets=True)` keeps B beside the labels.
 
 # %%
-joint = fit(well, 2, keep_fairlets=True)
+keeping = bf.gibbs.Joint(keep_fairlets=True)
+joint = fit(well, 2, target=keeping)
 az.plot_trace(bf.posterior.diagnostic_vars(joint.posterior_), var_names=["lp", "fairlet_loss", "clustering_loss"])
 _ = az.plot_rank(bf.posterior.diagnostic_vars(joint.posterior_), var_names=["lp", "fairlet_loss", "clustering_loss"])
 
@@ -219,7 +220,7 @@ pd.Series({"rows in which Dahl's draw and the most probable one differ": int((da
 # decomposition.
 
 # %%
-cold = fit(well, 2, keep_fairlets=True, inverse_temperature=(1.0, joint.inverse_temperature_[1]))
+cold = fit(well, 2, target=keeping, inverse_temperature=(1.0, joint.inverse_temperature_[1]))
 _, axes = plt.subplots(1, 2, figsize=(12, 4.5), layout="constrained")
 for ax, (name, est) in zip(axes, {"lambda_f drawn": joint, "lambda_f = 1": cold}.items()):
     bf.plots.fairlets(est.posterior_, threshold=0.04, ax=ax)

@@ -29,7 +29,7 @@ import bayesfair as bf
 FAST = os.environ.get("BAYESFAIR_FAST") == "1"  # small settings, for tests; the text describes the full ones
 ROWS, DRAWS = (200, 20) if FAST else (1000, 500)
 RUN = {"num_warmup": DRAWS, "num_draws": DRAWS, "thinning": 1 if FAST else 5, "random_state": 0, "progress_bar": False}
-RUN |= {"target": "optimal", "mode_jumps": False, "tempering": False} if FAST else {}
+RUN |= {"target": "optimal", "modes": None} if FAST else {"target": "joint"}
 
 
 def age_band(patients):
@@ -115,7 +115,8 @@ pd.DataFrame(rows).T.rename_axis("fairlets").round(3)
 # ## Two attributes crossed
 #
 # We now take two protected attributes of the same patients: sex and age band. That is why the features above do not include
-# age. Pass a table of two columns, and `fit` crosses them: each combination that occurs is a group.
+# age. Pass a table of two columns. Over fairlets, `fit` crosses them: each combination that occurs is a group. The default
+# target, `"labels"`, balances each column beside the combinations.
 
 # %%
 crossed = pd.DataFrame({"sex": sex, "age band": age_band(patients)})

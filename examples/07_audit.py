@@ -98,7 +98,7 @@ def diagnostics(est):
     return summary[["mean", "sd", "ess_bulk", "r_hat"]].sort_values("r_hat", ascending=False)
 
 
-first = bf.GibbsFairClustering(N_CLUSTERS, **RUN).fit(X, sensitive_features=marital)
+first = bf.GibbsFairClustering(N_CLUSTERS, target="joint", **RUN).fit(X, sensitive_features=marital)
 diagnostics(first).head(4).round(3)
 
 # %%

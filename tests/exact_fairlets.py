@@ -7,11 +7,11 @@ import numpy as np
 
 from bayesfair.fairlets.compositions import anchor_group, capacities
 from bayesfair.fairness.groups import Groups
-from bayesfair.sampler import losses as code
-from bayesfair.sampler.fairlets import LOSS_C, LOSS_F, new_state
-from bayesfair.sampler.loss import NAMES, Minkowski, resolve_loss
-from bayesfair.sampler.over_fairlets import make_fairlets
-from bayesfair.sampler.target import Table
+from bayesfair.gibbs import losses as code
+from bayesfair.gibbs.fairlets import LOSS_C, LOSS_F, new_state
+from bayesfair.gibbs.loss import NAMES, Minkowski, resolve_loss
+from bayesfair.gibbs.over_fairlets import make_fairlets
+from bayesfair.gibbs.target import Table
 
 CASES = {  # group sizes, composition, clusters
     "1:1": ((3, 3), "auto", 2),
@@ -42,7 +42,7 @@ def loss_code(loss):
     """The loss as kernels read it; functions of the user's own as they are."""
     own = {"own divergence": (code.OWN_DIVERGENCE, own_divergence), "own pair": (code.OWN_PAIR, own_pair)}
     if loss in own:
-        return code.LossCode(own[loss][0], 1.0, own[loss][1])
+        return code.without_centers_law(*own[loss])
     return resolve_loss(Minkowski(3.0) if loss == "minkowski" else loss).code()
 
 

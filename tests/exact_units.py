@@ -6,8 +6,8 @@ from itertools import product
 import numpy as np
 from exact_fairlets import divergence, loss_code, of_pairs
 
-from bayesfair.sampler import balance as sets
-from bayesfair.sampler.units import Units, new_state
+from bayesfair.gibbs import balance as sets
+from bayesfair.gibbs.units import Units, new_state
 
 LAMBDA, STRENGTH = 0.6, 1.3
 COLUMNS = {
@@ -47,7 +47,7 @@ class TinyUnits:
     @cached_property
     def balance(self):
         if self.form == "none":
-            return sets.unbalanced(self.n_obs)
+            return sets.within_one_row(*sets.families([np.zeros(self.n_obs, int)], None))
         if self.form == "least":
             return sets.at_least(0.4, *self.families)
         return sets.within_one_row(*self.families, **({"size_min": 2, "size_max": 4} if self.form == "sizes" else {}))
@@ -95,13 +95,11 @@ class TinyUnits:
 
     def law_given(self, centers):
         """The relaxed law given centres: prod_i exp(-lambda w_i d(x_i, m_z)) exp(-V) / prod_k g_k."""
-        from bayesfair.sampler.losses import log_normalizer
-
         p = []
         for z in self.states:
             state = self.state(z)
             log_g = sum(
-                log_normalizer.py_func(self.loss_code, LAMBDA * state.mass[k], state.mass[k], state.total[k])
+                self.loss_code.log_g(LAMBDA * state.mass[k], state.mass[k], state.total[k])
                 for k in range(self.n_clusters)
             )
             paid = sum(self.weight[i] * divergence(self.loss, self.X[i], centers[z[i]]) for i in range(self.n_obs))

@@ -9,7 +9,7 @@ import numpy as np
 from numba.core.registry import CPUDispatcher
 from scripted import SCRIPTED, every_run
 
-from bayesfair.sampler import chance
+from bayesfair.gibbs import chance
 
 CONTINUOUS = "uniform", "normal", "log_gamma", "gamma", "beta"
 
@@ -20,8 +20,8 @@ def _refuse(*_):
 
 @contextmanager
 def as_python():
-    """Kernels of bayesfair.sampler as plain Python on scripted chance; all is as before afterwards."""
-    modules = [module for name, module in list(sys.modules.items()) if name.startswith("bayesfair.sampler")]
+    """Kernels of bayesfair.gibbs as plain Python on scripted chance; all is as before afterwards."""
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith("bayesfair.gibbs")]
     before = [(module, dict(vars(module))) for module in modules]
     scripted = {vars(chance)[name]: draw for name, draw in SCRIPTED.items()}
     scripted |= {vars(chance)[name]: _refuse for name in CONTINUOUS}

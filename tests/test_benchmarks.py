@@ -14,7 +14,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 @pytest.mark.parametrize(
     ("command", "lines"),
     [
-        (["scale.py", "--rows", "300", "--cells", "FairletKMeans", "sweep optimal"], 3),
+        (["scale.py", "--rows", "300", "--cells", "FairletKMeans", "posterior labels"], 5),
         (["processes.py", "--rows", "6000", "--processes", "1", "2", "--what", "variational"], 4),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",

@@ -18,6 +18,7 @@ from bayesfair import _check, fairness
 from bayesfair._check import check_features, check_weights, generator_of, message, random_state_of
 from bayesfair._settings import Count, Length, NotNegative, Positive, Share, check_settings
 from bayesfair.fairlets import decompose
+from bayesfair.gibbs import Labels
 
 GOOD = [
     [[1, 2], [3, 4]],
@@ -125,7 +126,7 @@ def seeded(random_state):
         "elbow": lambda: bayesfair.plots.elbow(X, groups, [2], random_state=random_state),
         "deal": lambda: bayesfair.distributed.deal(X, groups, random_state=random_state),
         "check_loss": lambda: bayesfair.gibbs.check_loss(
-            bayesfair.gibbs.KMeansLoss(), np.arange(40.0).reshape(20, 2), random_state=random_state
+            "kmeans", np.arange(40.0).reshape(20, 2), random_state=random_state
         ),
     }
 
@@ -171,7 +172,7 @@ def test_a_message_shortens_what_it_shows(value):
 
 @dataclass
 class Declaring:
-    """Settings of every kind that can be declared, and two that are checked elsewhere."""
+    """Settings of every kind that can be declared, two that are checked elsewhere, and an object with settings."""
 
     n_clusters: int = 2
     tol: float = 1e-3
@@ -186,6 +187,7 @@ class Declaring:
     subsample: Count | Share | None = None
     loss: Literal["kmeans"] | Callable = "kmeans"
     table: np.ndarray | None = None
+    target: Literal["labels"] | Labels = "labels"
 
 
 def declaring(name, value):
@@ -206,6 +208,7 @@ TAKEN = {
     "subsample": [5, 0.5, None],
     "loss": ["other", len, 3],
     "table": [np.ones(3), "path"],
+    "target": ["labels", Labels(size_min=2, min_balance=0.5), Labels],
 }
 
 
@@ -228,6 +231,8 @@ REFUSED = [
     ("weight", np.nan, ValueError, "got nan"),
     ("weight", np.inf, ValueError, "got inf"),
     ("weight", "1", TypeError, "got '1'"),
+    ("target", Labels(size_min=0), ValueError, "`size_min` must be an integer, at least 1, got 0."),
+    ("target", Labels("fair"), ValueError, "`min_balance` must be 'exact' or a finite number above zero, got 'fair'."),
     ("scale", 0.0, ValueError, "`scale` must be a finite number above zero, got 0.0"),
     ("scale", np.array([1.0, 2.0]), TypeError, "above zero, got array"),
     ("solver", "lloyd", ValueError, "`solver` must be one of 'em', 'sgd', got 'lloyd'. Choose one of them."),

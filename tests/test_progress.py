@@ -33,8 +33,8 @@ def test_a_search_that_is_over_says_so(n_init, capsys):
 @pytest.mark.slow
 def test_the_search_for_modes_knows_how_long_it_takes(capsys):
     X = np.random.default_rng(0).normal(size=(24, 1)) + np.repeat([0, 4, 8], 8)[:, None]
-    settings = {"num_chains": 2, "num_warmup": 96, "num_draws": 4, "num_starts": 4, "random_state": 0}
-    plain = {"inverse_temperature": (0.5, 1.0), "mode_jumps": False, "tempering": False}
+    settings = {"num_chains": 2, "num_warmup": 96, "num_draws": 4, "random_state": 0}
+    plain = {"inverse_temperature": (0.5, 1.0), "modes": bf.gibbs.ModeSearch(num_starts=4, jumps=None)}
     est = bf.GibbsFairClustering(2, target="optimal", **plain, **settings)
     est.fit(X, sensitive_features=np.resize(["f", "m"], 24))
     bars = capsys.readouterr().err

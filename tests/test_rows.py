@@ -116,7 +116,7 @@ def loops_around_sums(jaxpr, loops=0):
 @pytest.mark.parametrize("n_blocks", BLOCKS)
 def test_devices_tell_each_other_sums_once_a_pass(n_blocks):
     """Not once a block, as they did where gradients were added up over devices inside of the loop over blocks."""
-    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]).reshape(1, 1), ("chains", "rows"))
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("rows",))
     x, _, weight = table(50)
     parts = rows_of((x, weight), n_blocks).parts
     rows = type(rows_of(x))(parts, mesh)

@@ -1,6 +1,5 @@
 """The cheapest balanced labels: annealing with the groups' duals, exact transport, descent; no sampler."""
 
-import bayesfair._jax  # noqa: F401
 from bayesfair.balanced.centroids import Centroids
 from bayesfair.balanced.labels import Cheapest, balanced_labels, cheapest_labels
 from bayesfair.balanced.problem import BalancedProblem

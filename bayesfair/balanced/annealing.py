@@ -9,46 +9,44 @@ their ends into labels.
 
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
+from numpy import ndarray
 
-from bayesfair._arrays import aligned_empty, row_blocks
-from bayesfair._jit import jit
+from bayesfair._arrays import row_blocks
 from bayesfair.balanced.centroids import Centroids
 from bayesfair.balanced.problem import BalancedProblem
+from bayesfair.balanced.soft_labels import add_moments
 from bayesfair.fairness.balanced import is_exact
 from bayesfair.fairness.bounded_sizes import balance_of, size_bounds
 
 PART = 2**16  # rows that are sorted together
-BLOCK = 1024  # rows whose soft labels, for all starts, are in memory together
-RATE = 1.1  # growth factor of lambda
+RATE = 1.2  # growth factor of lambda
 COLDEST = 50.0  # lambda times the loss per row at which labels are practically hard
 MOST = 250  # largest number of temperatures, if the loss goes to 0
 JITTER = 1e-3  # relative to the spread: separates equal centres
 SOLVES = 20  # largest number of Newton steps at one temperature
-UNFAIR = 1e-2  # violation, in rows of an average cluster, at which duals are good enough
+ON_THE_WAY = 2e-2  # violation, in rows of an average cluster, at which duals are good enough
+UNFAIR = 1e-3  # the same at the last temperature: counts are rounded from there, and their rows may be dear
 DAMPING = 1e-3  # damping of Newton's first step, in rows of an average cluster
 EASED, HARDENED = 10.0, 10.0  # good steps divide the damping by it, bad ones multiply
 ROUNDING = 1e-6  # rise of the dual per row that may be rounding
 FEW = 1e-6
-PARTS = 8  # parts of a table of more than PART rows
 
 
 class SortedRows(NamedTuple):
-    """Rows in blocks of one group each. `there`: how many rows of its group each stands for, 0 for padding; mean weight 1."""
+    """Rows by group, one feature after the other: rows first[g] to first[g + 1] are of group g. Weights have mean 1."""
 
-    x: Float[Array, "blocks rows dim"]
-    there: Float[Array, "blocks rows"]
-    weight: Float[Array, "blocks rows"]
-    group: Int[Array, " blocks"]
+    x: Float[ndarray, "dim rows"]
+    weight: Float[ndarray, " rows"]
+    first: Int[ndarray, " groups_and_1"]
 
 
 class AnnealedRows:
-    """`SortedRows` of a table in `parts`: on the device up to about PART rows, else each part is made when it is used.
+    """`SortedRows` of a table in `parts`: in memory up to PART rows, else each part is made when it is used.
 
-    sizes: of the groups (J,) in the table of which the rows are a sample; of these rows by default.
+    sizes: of the groups (J,) in the table of which the rows are a sample; of these rows by default. stand_for: how many rows
+    of its group each row stands for.
     """
 
     def __init__(self, X, code, n_groups, relative, sizes=None):
@@ -57,83 +55,37 @@ class AnnealedRows:
         self.sizes = here if sizes is None else sizes
         self.stand_for = self.sizes / np.maximum(here, 1)
         self.total = float(self.sizes.sum())
-        block = min(BLOCK, max(16, 2 ** int(np.ceil(np.log2(len(X) / (4 * n_groups))))))
-        held = [-(-size // block) for size in here]
-        n_blocks, at_once = sum(held), PART // block
-        self.many = n_blocks > 2 * at_once
-        size = at_once if self.many else n_blocks if n_blocks <= at_once else -(-n_blocks // PARTS)
-        self.parts = [slice(first, first + size) for first in range(0, n_blocks, size)]
-        self.order = np.full((self.parts[-1].stop, block), -1, np.int32)
-        self.group = np.zeros(len(self.order), int)
-        self.group[:n_blocks] = np.repeat(np.arange(n_groups), held)
-        for group, first in enumerate(np.cumsum(held) - held):
-            rows = np.flatnonzero(code == group)
-            self.order.reshape(-1)[first * block :][: len(rows)] = rows
-        self.held = {}
+        self.order = np.argsort(code, kind="stable").astype(np.min_scalar_type(len(code)))
+        self.first = np.concatenate([[0], np.cumsum(here)])
+        self.parts = row_blocks(len(X), PART)
+        self.held = None
 
     def of(self, part) -> SortedRows:
         """One of the `parts`."""
-        if self.many:
+        if len(self.parts) > 1:
             return self._sorted(part)
-        if part.start not in self.held:
-            self.held[part.start] = self._sorted(part)
-        return self.held[part.start]
+        if self.held is None:
+            self.held = self._sorted(part)
+        return self.held
 
     def _sorted(self, part) -> SortedRows:
         rows = self.order[part]
-        x = aligned_empty((*rows.shape, self.X.shape[1]))
-        for block, own in zip(x, rows):
-            block[:] = self.X[np.maximum(own, 0)]
-        there = np.where(rows >= 0, self.stand_for[self.group[part]][:, None], 0.0).astype(np.float32)
-        weight = self.relative[np.maximum(rows, 0)].astype(np.float32)
-        return SortedRows(*map(jax.device_put, (x, there, weight, self.group[part])))
+        x = np.empty((self.X.shape[1], len(rows)), np.float32)
+        for block in row_blocks(len(rows)):
+            x[:, block] = self.X[rows[block]].T
+        first = np.clip(self.first - part.start, 0, len(rows))
+        return SortedRows(x, self.relative[rows].astype(np.float32), first)
 
 
 class SoftMoments(NamedTuple):
     """Sums over soft labels, for every start; `slope`: derivatives by alpha of the counts, which are those of the `dual`."""
 
-    counts: Float[ArrayLike, "*starts groups clusters"]
-    slope: Float[ArrayLike, "*starts groups clusters clusters"]
-    mass: Float[ArrayLike, "*starts clusters dim"]
-    sum: Float[ArrayLike, "*starts clusters dim"]
-    loss: Float[ArrayLike, "*starts"]
-    dual: Float[ArrayLike, "..."]
-
-
-@jit(static_argnames="loss")
-def moments(loss, rows: SortedRows, centers, alpha, inverse_temperature, wanted) -> SoftMoments:
-    """Moments of these rows at centres and alpha (starts, ...), for the starts that are `wanted`; the dual is per block."""
-
-    def one_start(start):
-        centers, alpha, wanted = start
-        shapes = alpha.shape, (*alpha.shape, len(centers)), centers.shape, centers.shape, (), ()
-        none = SoftMoments(*(jnp.zeros(shape, jnp.float32) for shape in shapes))
-
-        def one_block(total, block):
-            x, there, weight, group = block
-            d, pull = loss.soft(centers[None], x)
-            d = d[0] * weight
-            logits = alpha[group][:, None] - inverse_temperature * d
-            largest = logits.max(0)
-            unscaled = jnp.exp(logits - largest)
-            whole = unscaled.sum(0)
-            share = unscaled / whole
-            soft = there * share
-            counts = soft.sum(1)
-            slope = jnp.diag(counts) - soft @ share.T
-            mass, sums = pull((soft * weight)[None])
-            counts, slope = total.counts.at[group].add(counts), total.slope.at[group].add(slope)
-            mass, sums, paid = total.mass + mass[0], total.sum + sums[0], total.loss + (soft * d).sum()
-            dual = (there * (largest + jnp.log(whole))).sum()
-            return SoftMoments(counts, slope, mass, sums, paid, total.dual), dual
-
-        def found():
-            total, duals = jax.lax.scan(one_block, none, rows)
-            return total._replace(dual=duals)
-
-        return jax.lax.cond(wanted, found, lambda: none._replace(dual=jnp.zeros(len(rows.group), jnp.float32)))
-
-    return jax.lax.map(one_start, (centers, alpha, wanted))
+    counts: Float[ndarray, "starts groups clusters"]
+    slope: Float[ndarray, "starts groups clusters clusters"]
+    mass: Float[ndarray, "starts clusters dim"]
+    sum: Float[ndarray, "starts clusters dim"]
+    loss: Float[ndarray, " starts"]
+    dual: Float[ndarray, " starts"]
 
 
 class Multipliers(NamedTuple):
@@ -143,18 +95,19 @@ class Multipliers(NamedTuple):
     else None.
     """
 
-    A: Float[np.ndarray, "rows groups"]
-    equal: Bool[np.ndarray, "rows one"]
-    limit: Float[np.ndarray, "rows clusters_or_one"]
-    share: Float[np.ndarray, " groups"] | None = None
+    A: Float[ndarray, "rows groups"]
+    equal: Bool[ndarray, "rows one"]
+    limit: Float[ndarray, "rows clusters_or_one"]
+    share: Float[ndarray, " groups"] | None = None
 
     @classmethod
     def of(cls, constraint):
         balance, exact = balance_of(constraint), is_exact(constraint)
+        combinations = exact and balance.together  # whose shares are those of attributes too
         A = balance.rows()[0]
-        A = A[: len(A) // 2] if exact else A
+        A = A[: A.shape[1] if combinations else len(A) // 2] if exact else A
         equal, limit = np.full((len(A), 1), exact), np.zeros((len(A), 1))
-        share = balance.sizes / balance.n_obs if exact and balance.incidence is None else None
+        share = balance.sizes[: len(A)] / balance.n_obs if combinations else None
         if balance is constraint:
             return cls(A, equal, limit, share)
         size = np.ones((1, A.shape[1]))
@@ -225,7 +178,7 @@ class Multipliers(NamedTuple):
         n_starts, n_groups, n_clusters, _ = excess.shape
         one, sharing = np.eye(n_clusters), np.einsum("g,kl->gkl", self.share, np.eye(n_clusters))
         W = np.concatenate([slope, np.broadcast_to(sharing, slope.shape)], 3)
-        solved = np.linalg.solve(slope + ridge[:, None, None, None] * one, np.concatenate([W, excess], 3))
+        solved = solved_for(slope + ridge[:, None, None, None] * one, np.concatenate([W, excess], 3))
         inner = W.reshape(n_starts, -1, 2 * n_clusters).swapaxes(1, 2)
         inner = inner @ solved.reshape(n_starts, n_groups * n_clusters, -1)
         coupling, rest = np.split(inner, [2 * n_clusters], axis=2)  # + the inverse of M
@@ -233,14 +186,27 @@ class Multipliers(NamedTuple):
         coupling[:, :n_clusters, n_clusters:] -= one
         coupling[:, n_clusters:, :n_clusters] -= one
         among, alone = np.split(solved, [2 * n_clusters], axis=3)
-        return alone - among @ np.linalg.solve(coupling, rest)[:, None]
+        return alone - among @ solved_for(coupling, rest)[:, None]
 
     def _dense_step(self, mu, excess, slope, ridge):
-        n_starts, n_rows, n_clusters = mu.shape
-        curvature = np.einsum("jg,tgkl,ig->tjkil", self.A, slope, self.A, optimize=True)
-        curvature = curvature.reshape(n_starts, n_rows * n_clusters, -1)
-        held = (self.equal | (mu > 0) | (excess > 0)).reshape(n_starts, -1)
-        return _step_of_held(held, curvature, excess.reshape(n_starts, -1), ridge).reshape(mu.shape)
+        """Newton's step, start by start, of the duals that are held, one beside the other."""
+        step = np.zeros(mu.shape)
+        for start in range(len(mu)):
+            j, k = np.nonzero(self.equal | (mu[start] > 0) | (excess[start] > 0))
+            used, at = np.unique(j, return_inverse=True)
+            both = self.A[used][:, None] * self.A[used]
+            curvature = np.tensordot(both, slope[start], 1)[at[:, None], at, k[:, None], k]
+            curvature[np.diag_indices(len(j))] += ridge[start]
+            step[start, j, k] = np.linalg.solve(curvature, excess[start, j, k])
+        return step
+
+
+def solved_for(matrix, wanted):
+    """matrix^-1 wanted of every start; in least squares if the curvature of one of them vanishes."""
+    try:
+        return np.linalg.solve(matrix, wanted)
+    except np.linalg.LinAlgError:
+        return np.linalg.pinv(matrix) @ wanted
 
 
 def _step_of_held(held, curvature, rest, ridge):
@@ -253,10 +219,10 @@ def _step_of_held(held, curvature, rest, ridge):
 class Cooled(NamedTuple):
     """Ends of the starts: centres, duals of balance in units of distances (mu / lambda), expected counts, losses."""
 
-    centers: Float[np.ndarray, "*starts clusters dim"]
-    mu: Float[np.ndarray, "*starts rows clusters"]
-    counts: Float[np.ndarray, "*starts clusters groups"]
-    loss: Float[ArrayLike, "*starts"]
+    centers: Float[ndarray, "*starts clusters dim"]
+    mu: Float[ndarray, "*starts rows clusters"]
+    counts: Float[ndarray, "*starts clusters groups"]
+    loss: Float[ndarray, "*starts"] | float
 
     def run(self, at):
         """One start, or several."""
@@ -272,8 +238,8 @@ class Annealer(NamedTuple):
     rows: AnnealedRows
     multipliers: Multipliers
     loss: Centroids
-    middle: np.ndarray
-    spread: np.ndarray
+    middle: ndarray
+    spread: ndarray
     per_row: float
     own: float
     rng: np.random.Generator
@@ -306,20 +272,24 @@ class Annealer(NamedTuple):
         Starts whose labels are not balanced get an infinite loss.
         """
         mu = np.zeros((len(centers), len(self.multipliers.A), centers.shape[1])) if mu is None else mu / temperature
+        per_row = self.per_row
         for _ in range(MOST):
             noise = JITTER * self.spread * self.rng.normal(size=centers.shape)
             centers = self.loss.inside(centers + noise)
-            mu, found = balanced_moments(self.loss, self.rows, self.multipliers, centers, mu, temperature)
+            is_last = temperature <= self.coldest(per_row)
+            unfair = UNFAIR if is_last else ON_THE_WAY
+            mu, found = balanced_moments(self.loss, self.rows, self.multipliers, centers, mu, temperature, unfair)
             centers = np.where(found.mass > FEW, found.sum / np.maximum(found.mass, FEW), centers)
-            if temperature <= self.coldest((found.loss.min() + self.own) / self.rows.total):
+            if is_last:
                 break
+            per_row = (found.loss.min() + self.own) / self.rows.total
             temperature, mu = temperature / RATE, mu * RATE
-        fair = self.multipliers.unfair(mu, found.counts) <= UNFAIR * self.rows.total / centers.shape[1]
+        fair = self.multipliers.unfair(mu, found.counts) <= ON_THE_WAY * self.rows.total / centers.shape[1]
         loss = np.where(fair, found.loss + self.own, np.inf)
         return Cooled(centers, mu * temperature, found.counts.swapaxes(1, 2), loss)
 
 
-def balanced_moments(loss, rows: AnnealedRows, multipliers: Multipliers, centers, mu, temperature, unfair=UNFAIR):
+def balanced_moments(loss, rows: AnnealedRows, multipliers: Multipliers, centers, mu, temperature, unfair):
     """(mu, moments) at the minimum of the convex dual, by damped Newton steps (Levenberg and Marquardt).
 
     A start whose step would raise its dual stays, and its next step is shorter. Starts that are balanced up to `unfair`
@@ -347,11 +317,13 @@ def where(chosen, one, other):
 
 
 def moments_of(loss, rows: AnnealedRows, centers, alpha, temperature, wanted) -> SoftMoments:
-    """Moments of all rows in float64; parts are always added in the same order."""
-    arguments = *(np.asarray(each, np.float32) for each in (centers, alpha)), np.float32(1 / temperature), wanted
-
-    def of_part(part):
-        found = moments(loss, rows.of(part), *arguments)
-        return [*map(np.asarray, found[:-1]), np.asarray(found.dual, np.float64).sum(1)]
-
-    return SoftMoments(*(np.sum(each, 0, dtype=np.float64) for each in zip(*map(of_part, rows.parts))))
+    """Moments of all rows at centres and alpha (starts, ...), for the starts that are `wanted`; parts are added in order."""
+    (n_starts, n_groups, n_clusters), dim = alpha.shape, rows.X.shape[1]
+    shapes = (n_groups, n_clusters), (n_groups, n_clusters, n_clusters), (n_clusters, dim), (n_clusters, dim), (2,)
+    *sums, numbers = (np.zeros((n_starts, *shape)) for shape in shapes)
+    offset, slope, absolute = loss.soft(centers)
+    at = *(np.asarray(each, np.float32) for each in (offset, slope)), absolute, alpha.astype(np.float32)
+    for part in rows.parts:
+        x, weight, first = rows.of(part)
+        add_moments(x, weight, first, rows.stand_for, *at, np.float32(1 / temperature), wanted, *sums, numbers)
+    return SoftMoments(*sums, *numbers.T)

@@ -8,7 +8,6 @@ effect of a move is exact and cheap. Manhattan distances have medians and no suc
 from dataclasses import dataclass
 from itertools import pairwise, starmap
 
-import jax.numpy as jnp
 import numpy as np
 
 from bayesfair._arrays import cluster_sums, row_blocks
@@ -24,7 +23,6 @@ from bayesfair.fairlets.dissimilarity import (
 
 ROUNDING = 1e-12  # relative to the sum of weights: so near to half of it counts as half
 PRODUCTS = 2**17  # of numbers: BLAS uses one thread up to twice as many; more threads would mostly wait
-NEAR = 1e-4  # distance below which the weights of the medians stop growing
 
 
 @dataclass(frozen=True)
@@ -53,8 +51,8 @@ class Centroids:
     * inside(centers): centres where the gradient is finite;
     * affine(centers): a (n_clusters,) and b (n_clusters, n_features) of d(x, m) = own(x) + a(m) + <b(m), x>;
     * own(X): the rows' own terms, (n_obs,);
-    * soft(centers, x), with several starts (n_starts, n_clusters, n_features): divergences without own terms (n_starts,
-      n_clusters, n_rows), and a function that turns weights of that shape into masses and sums, whose ratio is a centre;
+    * soft(centers), with several starts (n_starts, n_clusters, n_features): offsets (n_starts, n_clusters), slopes of the
+      centers' shape, and whether a row pays the sum of |x - slope| beside its offset, as medians do, or <slope, x>;
     * distances(X, centers, weight): (n_obs, n_clusters), times the weights if there are any;
     * centers(X, labels, n_clusters, weight): the best ones; value(X, labels, centers, weight): the loss with these;
     * reach(X): the most that the centre of a cluster of one row can gain when another row replaces it, to be divided by
@@ -88,14 +86,8 @@ class Centroids:
         gradient = self.dissimilarity.gradient(centers)
         return (gradient * centers).sum(-1) - self.dissimilarity.potential(centers), -gradient
 
-    def soft(self, centers, x):
-        a, b = self.affine(centers)
-
-        def pull(weight):
-            mass = weight.sum(2)[..., None]
-            return jnp.broadcast_to(mass, centers.shape), jnp.einsum("tkb,bd->tkd", weight, x)
-
-        return a[..., None] + jnp.einsum("tkd,bd->tkb", b, x), pull
+    def soft(self, centers):
+        return *self.affine(centers), False
 
     def own(self, X):
         return self.dissimilarity.potential(X)
@@ -154,14 +146,8 @@ class Medians(Centroids):
     degree = 1
     exact_moves = False
 
-    def soft(self, centers, x):
-        apart = jnp.abs(x.T - centers[..., None])  # (starts, clusters, dim, rows)
-
-        def pull(weight):
-            pulled = weight[:, :, None] / jnp.maximum(apart, NEAR)
-            return pulled.sum(3), jnp.einsum("tkdb,bd->tkd", pulled, x)
-
-        return apart.sum(2), pull
+    def soft(self, centers):
+        return np.zeros(centers.shape[:-1]), centers, True
 
     def own(self, X):
         return np.zeros(len(X))

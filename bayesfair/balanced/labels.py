@@ -23,7 +23,7 @@ ROUNDS, ROUNDS_OF_MANY = 50, 3  # rounds from given centres; more gain little in
 ROUNDS_OF_STARTS = 3  # rounds of starts of chains, which sweeps improve further
 FINALISTS = 3  # starts that descend to a local optimum; with few rows all of them and random ones
 FEW_ROWS = 50
-ROWS_WITH_RUNGS = 1_000  # rows up to which tighter bounds are solved before the one asked for
+ROWS_WITH_RUNGS = 1_000  # rows up to which tighter bounds are solved before the one asked for; all finalists descend
 AT_ONCE = 2**16  # rows of a group whose costs are in memory together
 RANDOM = 4  # random starts per cooled one, with few rows
 SMALLEST_GAIN = 1e-9  # relative gain of the loss that is worth exchanging bounds
@@ -106,7 +106,8 @@ def cheapest_labels(problem: BalancedProblem, n_starts, seed, *, max_iter, progr
     """The cheapest balanced labels found.
 
     Starts are cooled and recombined, and the best of them go down to a local optimum. In small tables the labels of tighter
-    bounds are starts as well: the loss never rises when such a bound is loosened. Ctrl-C keeps the cheapest labels so far.
+    bounds are starts as well: the loss never rises when such a bound is loosened. In larger ones the best finalist alone
+    descends, once transport has settled them all. Ctrl-C keeps the cheapest labels so far.
 
     Parameters
     ----------
@@ -131,8 +132,9 @@ def cheapest_labels(problem: BalancedProblem, n_starts, seed, *, max_iter, progr
     >>> found = bf.balanced.cheapest_labels(problem, 8, 0, max_iter=300)  # doctest: +SKIP
     """
     problem, unit = in_own_units(problem)
-    few, generations = len(problem.X) <= FEW_ROWS, GENERATIONS if n_starts > 1 else 0
-    rungs = rungs_of(problem) if len(problem.X) <= ROWS_WITH_RUNGS else []
+    few, many = len(problem.X) <= FEW_ROWS, len(problem.X) > ROWS_WITH_RUNGS
+    generations = GENERATIONS if n_starts > 1 else 0
+    rungs = [] if many else rungs_of(problem)
     n_cooled, n_random = (n_starts, RANDOM * n_starts) if few else (min(FINALISTS, n_starts), 0)
     ends = []  # of the bounds that are tried, or of the tighter ones before, which will do too
     with progress((1 + len(rungs)) * (1 + generations + n_cooled + n_random), "cooling", progress_bar) as bar:
@@ -145,8 +147,10 @@ def cheapest_labels(problem: BalancedProblem, n_starts, seed, *, max_iter, progr
                 ends = [Cheapest(*descend(rung, cheapest(ends).labels, max_iter))] if ends else []
                 for start in starts:
                     ends.append(settle(rung, start, max_iter))  # what Ctrl-C keeps during the descent
-                    ends[-1] = descended(rung, ends[-1], max_iter)
+                    ends[-1] = ends[-1] if many else descended(rung, ends[-1], max_iter)
                     bar.update(1)
+                if many:
+                    ends = [descended(rung, cheapest(ends), max_iter)]
                 best = best_bounds(rung, cheapest(ends), max_iter)
                 ends.append(best)
         except KeyboardInterrupt:

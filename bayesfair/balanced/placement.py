@@ -2,13 +2,12 @@
 
 from dataclasses import dataclass
 
-import jax.numpy as jnp
 import numpy as np
 
 from bayesfair._arrays import cell_masses
 from bayesfair.balanced.annealing import AnnealedRows, Multipliers, balanced_moments
 from bayesfair.balanced.transport import assign
-from bayesfair.fairness.balanced import BalanceConstraint, nearest_counts
+from bayesfair.fairness.balanced import BalanceConstraint, least_room
 
 SMALL = 4_000  # rows times clusters
 NODES = 2_000  # limit of the branch and bound
@@ -45,7 +44,7 @@ def _programme(cost, code, constraint):
         cost.ravel(),
         integrality=np.ones(cost.size),
         bounds=Bounds(0, 1),
-        constraints=[LinearConstraint(one_each, 1, 1), LinearConstraint(balanced, -np.inf, b)],
+        constraints=[LinearConstraint(one_each, 1, 1), LinearConstraint(balanced, -np.inf, np.repeat(b, n_clusters))],
         options={"node_limit": NODES, "mip_rel_gap": 0.001},
     )
     if found.x is None:
@@ -67,7 +66,7 @@ def cheapest_near(counts, cost, code, constraint, duals):
     used = np.sort(np.argsort(-counts.sum(1), kind="stable")[: max(1, min(len(cost), (counts.sum(1) >= 0.5).sum()))])
     share = counts[used].sum(1) / counts[used].sum()
     wanted = counts[used] if len(used) == len(counts) else share[:, None] * sizes
-    whole = nearest_counts(constraint, sizes, wanted)
+    _, whole = least_room(constraint, sizes, wanted)
     labels = np.empty(len(cost), int)
     for group in range(len(sizes)):
         rows = np.flatnonzero(code == group)
@@ -79,11 +78,8 @@ def cheapest_near(counts, cost, code, constraint, duals):
 class _Costs:
     """A loss for `annealing`, with rows of costs in every cluster and unit vectors as "centres"."""
 
-    def soft(self, centers, x):
-        def pull(weight):
-            return jnp.broadcast_to(weight.sum(2)[..., None], centers.shape), jnp.zeros_like(centers)
-
-        return jnp.einsum("tkd,bd->tkb", centers, x), pull
+    def soft(self, centers):
+        return np.zeros(centers.shape[:-1]), centers, False
 
 
 def _soft(cost, code, constraint):

@@ -14,8 +14,8 @@ from bayesfair.fairness.balanced import exactly, is_exact
 REHEATED = 8  # children begin at the starts' loss per row over this
 EXACTLY = 2  # generations under exact balance, if less is asked for
 SAME = 1e-4  # relative to the loss: closer starts count as one
-SAMPLE = 20_000  # rows that are annealed; all of them cool the best starts at the end
-ALL_ROWS = 4  # the temperature at which they do, relative to the coldest one
+SAMPLE = 10_000  # rows that are annealed; all of them cool the best starts at the end
+ALL_ROWS = 16  # the temperature at which they do, relative to the coldest one
 
 
 def search(problem: BalancedProblem, n_starts, generations, rng, *, finalists=None, done=lambda _: None) -> Cooled:

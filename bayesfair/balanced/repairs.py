@@ -12,7 +12,7 @@ from bayesfair.balanced.labels import in_own_units
 from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.balanced.transport import assign
 from bayesfair.fairness.balanced import BalanceConstraint, WithinOnePerson, nearest_counts
-from bayesfair.fairness.counts_of_sizes import counts_of_sizes, nearest_sizes
+from bayesfair.fairness.counts_of_sizes import WIDEST, counts_of_sizes, nearest_sizes
 
 SEARCHED = 24  # counts up to which the sizes of clusters are searched too
 SEARCHED_FOR_BALANCE = 100  # the same of a Balance, beyond which nothing is found
@@ -57,20 +57,13 @@ def moves_needed(constraint: BalanceConstraint, counts) -> Moves | None:
             return Moves(balanced, _moved(counts, balanced))
     if not exact:
         return None
-    together, member = _parted(constraint.incidence, len(sizes))
+    together, member = constraint.together, constraint.member
+    rooms = range(constraint.room, WIDEST + 1) if together else (np.inf,)
     tried = [counts.sum(1)]
     tried += [nearest_sizes(counts, sizes, member, together=together)] if counts.size <= RELAXED else []
-    found = [counts_of_sizes(counts, sizes, held, member, together=together) for held in tried]
+    found = [counts_of_sizes(counts, sizes, held, member, rooms) for held in tried]
     moves = [Moves(one.counts, _moved(counts, one.counts), one.room) for one in found if one is not None]
     return min(moves, key=lambda one: (one.room, one.number), default=None)
-
-
-def _parted(incidence, n_groups):
-    """(are the crossed groups balanced themselves?, which of them each group of the attributes holds)."""
-    if incidence is None:
-        return True, None
-    together = len(incidence) >= n_groups and np.array_equal(incidence[:n_groups], np.eye(n_groups))
-    return together, incidence[n_groups:] if together else incidence
 
 
 def _moved(counts, balanced):

@@ -19,8 +19,7 @@ from bayesfair._settings import Count, Declared, Length, Positive, Seed, declare
 from bayesfair.cli import commands
 from bayesfair.cli.columns import MISSING, THOUSANDS
 from bayesfair.cli.exit_status import EXIT_STATUSES
-from bayesfair.cli.options import METHODS, SETTINGS, USUAL, takers_of
-from bayesfair.cli.processes import AUTO
+from bayesfair.cli.options import METHODS, SETTINGS, takers_of
 
 ABOUT = """\
 Fair clusters, and how sure we are of them. bayesfair divides the rows of a
@@ -93,7 +92,7 @@ def _fit(parser):
     _add(columns, "--weights", _filled, metavar="COL", help=counts)
     _share(parser.add_argument_group("reading the table"), *READING)
     _add_settings(parser)
-    _share(parser, "--processes", "--quiet")
+    _share(parser, "--quiet")
 
 
 def _compare(parser):
@@ -131,7 +130,8 @@ def _add_seed(parser):
 def _add_columns(parser):
     group = parser.add_argument_group("columns (quote a name that holds a comma: '\"income, gross\",age')")
     columns = {"metavar": "COL[,COL]"}
-    _add(group, "--sensitive", _names, required=True, help="protected attributes; several are crossed", **columns)
+    several = "protected attributes; several are balanced each and combined"
+    _add(group, "--sensitive", _names, required=True, help=several, **columns)
     standard = "default: every numeric column that is neither sensitive, nor constant, nor row names"
     _add(group, "--features", _names, help=standard, **columns)
     _share(group, "--index", "--standardize")
@@ -151,7 +151,7 @@ def _resume(parser):
     _share(parser, "run_file")
     missing = "draws per chain (default: those that an interrupted run was to make, or as many again)"
     _add(parser, "--num-draws", Count, metavar="N", help=missing)
-    _share(parser, "--processes", "--quiet")
+    _share(parser, "--quiet")
 
 
 def _memberships(parser):
@@ -235,13 +235,13 @@ COMMANDS = {
 def _add_setting(group, name, option, default=None):
     """The option of a setting of estimators, which define its type, choices and default."""
     takers = takers_of(name)
-    about = option.help if default else ": ".join(filter(None, [f"of {', '.join(takers)}", option.help]))
+    whose = [f"{method} {taker.rule}" if taker.of and taker.is_named else method for method, taker in takers.items()]
+    about = option.help if default else ": ".join(filter(None, [f"of {', '.join(whose)}", option.help]))
     if option.metavar is None:
         group.add_argument(option.name, action="store_const", const=option.const, dest=name, help=about)
         return
-    kind = READ.get(name) or reduce(or_, (declared(taker.annotation) for taker in takers.values()))
-    values = {method: taker.default for method, taker in takers.items() if taker.default is not None}
-    values |= {method: USUAL[name] for method in values if name in USUAL}
+    kind = READ.get(name) or reduce(or_, (declared(taker.parameter.annotation) for taker in takers.values()))
+    values = {method: taker.usual for method, taker in takers.items() if taker.usual is not None}
     usual, *others = dict.fromkeys([default] if default else values.values()) or [None]
     if others:
         usual = ", ".join(f"{method} {value}" for method, value in values.items())
@@ -362,7 +362,7 @@ def _count(option, text):
 
 def _temperature(option, text):
     """One of the names that the estimator takes, lambda, or (lambda_f, lambda_c)."""
-    names = declared(takers_of("inverse_temperature")["gibbs"].annotation).choices
+    names = declared(takers_of("inverse_temperature")["gibbs"].parameter.annotation).choices
     if text in names:
         return text
     with suppress(ValueError):
@@ -389,7 +389,6 @@ SHARED = {  # {name: (kind, metavar, help, default)}
     "--quiet": (bool, None, "print nothing but warnings and errors", None),
     "--index": (_filled, "COL", "the column of row names, which is no feature; `memberships` gives them back", None),
     "--standardize": (bool, None, "divide numeric features by their standard deviation first", None),
-    "--processes": (Literal[AUTO], "auto", "the processes that SLURM or Open MPI has started share the chains", None),
     "--separator": (_separator, "CHAR", "between columns: ';', '|', '\\t'", ","),
     "--decimal": (Literal[".", ","], "CHAR", "of numbers", "."),
     "--encoding": (_encoding, None, "of the file, such as cp1252", "utf-8"),

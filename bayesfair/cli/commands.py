@@ -11,7 +11,7 @@ from bayesfair._check import listed, message
 from bayesfair._files import check_destination
 from bayesfair._progress import one_step
 from bayesfair.cli.columns import Wanted, check_several, choose_columns, column_of_names, row_names, standardized
-from bayesfair.cli.exit_status import DONE, writing
+from bayesfair.cli.exit_status import writing
 from bayesfair.cli.new_rows import assigned, columns_of_fit
 from bayesfair.cli.options import estimator_class, settings_of_method
 from bayesfair.cli.output import (
@@ -28,11 +28,11 @@ from bayesfair.cli.output import (
     print_point_estimate,
     print_summary,
     print_verdict,
+    quietly,
     replaced,
     save,
     shows_progress,
 )
-from bayesfair.cli.processes import in_processes, quietly
 from bayesfair.cli.results import beside, clusters_of, draws_of
 from bayesfair.cli.same_rows import (
     DIGEST,
@@ -71,7 +71,7 @@ def demo(arguments):
     _print_target("labels", estimator)
     with warnings.catch_warnings():  # its line says whether the chains agree
         warnings.simplefilter("ignore", ConvergenceWarning)
-        over_fairlets = bf.GibbsFairClustering(target="optimal", num_starts=0, **settings)
+        over_fairlets = bf.GibbsFairClustering(target="optimal", modes=None, **settings)
         _print_target("optimal", over_fairlets.fit(X, sensitive_features=data.sensitive))
     view = View(estimator.posterior_)
     print_summary(view)
@@ -87,16 +87,14 @@ def _print_target(name, estimator):
 
 def fit(arguments):
     """Sample the posterior of a table: print the features first, then save the run and judge it."""
-    if arguments.processes is not None and arguments.method != "gibbs":
-        remedy = "The others make all chains in one process."
-        raise ValueError(message("--processes", "come with --method gibbs", f"--method {arguments.method}", remedy))
-    return in_processes(arguments, _fit)
+    with quietly(arguments.quiet):
+        return _fit(arguments)
 
 
-def _fit(arguments, mesh):
+def _fit(arguments):
     from bayesfair.engines.tables import read_groups  # loads scikit-learn
 
-    settings = settings_of_method(arguments) | ({"mesh": mesh} if mesh is not None else {})
+    settings = settings_of_method(arguments)
     estimator = estimator_class(arguments.method)(progress_bar=shows_progress(arguments.quiet), **settings)
     _check_out(arguments, estimator)
     X, columns = _read_columns(arguments, estimator)
@@ -104,7 +102,7 @@ def _fit(arguments, mesh):
     is_zarr = arguments.out.suffix == ".zarr"
     more = {"store": arguments.out} if is_zarr else {}
     more |= {} if columns.weights is None else {"sample_weight": columns.weights}
-    replacing = replaced(arguments.out, mesh) if is_zarr and arguments.overwrite else nullcontext()
+    replacing = replaced(arguments.out) if is_zarr and arguments.overwrite else nullcontext()
     with replacing, _saving_draws(estimator, arguments.out):
         estimator.fit(X, sensitive_features=columns.sensitive, **more)
     if leaves_posterior(estimator):
@@ -117,24 +115,19 @@ def _fit(arguments, mesh):
 @contextmanager
 def _saving_draws(estimator, run_file):
     """Save draws made within the block even if it ends early, while results are computed from them."""
-    from bayesfair.distributed.messages import is_first
-
     before = getattr(estimator, "posterior_", None)
     try:
         yield
     except BaseException:
-        if getattr(estimator, "posterior_", None) is not before and is_first():
+        if getattr(estimator, "posterior_", None) is not before:
             save(estimator, run_file)
         raise
 
 
 def _check_out(arguments, estimator):
     """A place for the results, of the kind that the method makes."""
-    from bayesfair.distributed.messages import is_first
-
     out = place_for(arguments.out)
-    if is_first():  # of several processes only the first one writes
-        check_output([out], arguments)
+    check_output([out], arguments)
     if not leaves_posterior(estimator):
         check_ending(out)
     elif is_table(out):
@@ -177,10 +170,6 @@ def _of_table(arguments):
 
 
 def _saved_and_judged(estimator, run_file, of_table=""):
-    from bayesfair.distributed.messages import is_first
-
-    if not is_first():
-        return DONE
     saved_to, status = save(estimator, run_file)
     if hasattr(estimator, "labels_"):
         print_point_estimate(estimator)
@@ -204,17 +193,12 @@ def compare(arguments):
 
 def resume(arguments):
     """Make more draws of a run, or the ones that an interrupted run still lacks, and judge it again."""
-    return in_processes(arguments, _resume)
-
-
-def _resume(arguments, mesh):
-    run_file = place_for(arguments.run_file)
-    estimator = _loaded(run_file).set_params(progress_bar=shows_progress(arguments.quiet))
-    if mesh is not None:
-        estimator.set_params(mesh=mesh)
-    with _saving_draws(estimator, run_file):
-        estimator.resume(arguments.num_draws)
-    return _saved_and_judged(estimator, run_file)
+    with quietly(arguments.quiet):
+        run_file = place_for(arguments.run_file)
+        estimator = _loaded(run_file).set_params(progress_bar=shows_progress(arguments.quiet))
+        with _saving_draws(estimator, run_file):
+            estimator.resume(arguments.num_draws)
+        return _saved_and_judged(estimator, run_file)
 
 
 def _loaded(run_file):
@@ -289,7 +273,7 @@ def convert(arguments):
     if out.suffix.lower() not in (".nc", ".zarr"):
         rule, remedy = "end in .csv, .parquet, .feather, .nc or .zarr", "Choose one of them."
         raise ValueError(message("OUT", rule, repr(out.name), remedy))
-    with replaced(out, None) if arguments.overwrite else nullcontext(), writing():
+    with replaced(out) if arguments.overwrite else nullcontext(), writing():
         bf.posterior.write_tree(tree, out)
     print(f"wrote {out}")
 

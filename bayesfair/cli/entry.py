@@ -48,10 +48,9 @@ def _pictures_to_files():
 
 def _run(argv):
     from bayesfair.cli.arguments import parse  # takes a moment in which Ctrl-C may come
-    from bayesfair.cli.processes import leave_others
 
     try:
         arguments = parse(list(sys.argv[1:] if argv is None else argv))
     except SystemExit as told:  # from argparse: help, or wrong use
         return told.code
-    return leave_others(guarded(f"bayesfair {arguments.command}", lambda: arguments.run(arguments)))
+    return guarded(f"bayesfair {arguments.command}", lambda: arguments.run(arguments))

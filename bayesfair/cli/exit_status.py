@@ -12,14 +12,13 @@ import bayesfair
 from bayesfair._check import Interrupted
 from bayesfair.cli.options import OPTIONS
 
-DONE, FAILED, MISUSED, LOST = 0, 1, 2, 3
+DONE, FAILED, MISUSED = 0, 1, 2
 INTERRUPTED, CLOSED_PIPE = 130, 141  # 128 + the signal, as shells count
 EXIT_STATUSES = """\
 exit status:
   0    done
   1    results could not be put where asked (the draws are kept elsewhere if they can be), memory ran out, or a bug
   2    wrong use: an option, a table or a file that cannot be what was meant; told in one line
-  3    one of several processes: another one has ended
   130  interrupted (Ctrl-C); draws that were made by then, or an engine's solution so far, are saved
   141  whoever read the output closed the pipe
 """
@@ -69,8 +68,6 @@ def _told(program, error):
     source = Path(last.filename)
     if isinstance(error, KeyboardInterrupt):
         return _end(program, f"interrupted. {error}" if str(error) else "interrupted", INTERRUPTED)
-    if type(error).__name__ == "ProcessLost":
-        return _end(program, error, LOST)
     if isinstance(error, NotWritten):
         return _end(program, error, FAILED)
     if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):  # the latter is JAX's message

@@ -5,7 +5,8 @@ import shutil
 import sys
 import tempfile
 import warnings
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
+from io import StringIO
 from itertools import count
 from pathlib import Path
 from shlex import quote
@@ -86,16 +87,14 @@ def check_output(places, arguments, argument="--out"):
 
 
 @contextmanager
-def replaced(path, mesh):
+def replaced(path):
     """Within the block an earlier run is set aside under a free name.
 
     It comes back if no new run has begun by the end, for example if its settings are refused; otherwise it is deleted.
     """
-    from bayesfair.distributed.messages import first_then_others, sharing
-
-    aside = _free(path)
-    with sharing(mesh, "chains"):  # before any process looks at the place
-        moved = first_then_others(lambda: path.exists() and path.rename(aside), lambda: None)
+    aside, moved = _free(path), path.exists()
+    if moved:
+        path.rename(aside)
     try:
         yield
     finally:
@@ -103,6 +102,11 @@ def replaced(path, mesh):
             shutil.rmtree(aside) if aside.is_dir() else aside.unlink()
         elif moved:
             aside.rename(path)
+
+
+def quietly(quiet):
+    """A context that prints nothing if `quiet`."""
+    return redirect_stdout(StringIO()) if quiet else nullcontext()
 
 
 def shows_progress(quiet=False):

@@ -1,12 +1,10 @@
 """Messages between processes: values of all, in the order of their numbers, so that all decide alike."""
 
 import pickle
-import signal
-import threading
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from numbers import Integral
-from typing import Any
 
 import jax
 import numpy as np
@@ -19,7 +17,7 @@ from bayesfair.distributed.processes import check_mesh, lost_processes_told
 
 SMALLEST = 1 << 12  # bytes of a parcel; larger ones are powers of two, so that few programs compile
 OWN = ("mesh", "progress_bar")  # settings in which processes may differ
-_shared: list[tuple] = []  # while something is shared: along which axis, and whether this process was asked to stop
+_SHARES = ContextVar("_SHARES", default=False)  # do processes share the rows of the fit that runs?
 
 
 def everybody(value) -> list:
@@ -59,25 +57,36 @@ def _itself(parcels):
     return parcels
 
 
-def check_alike(estimator, **told):
-    """Refuse, in every process, versions, settings or data that differ between processes.
+@contextmanager
+def sharing(mesh):
+    """Within the block the processes of `mesh` share the rows of a fit; None: this one has them all."""
+    check_mesh(mesh)
+    if mesh is None or jax.process_count() == 1:
+        yield
+        return
+    before = _SHARES.set(True)
+    try:
+        with lost_processes_told():
+            yield
+    finally:
+        _SHARES.reset(before)
 
-    `told` has the data, such as digests, or functions that return them, called only where processes share something.
-    """
-    if not _shared:
+
+def check_alike(estimator, **told):
+    """Refuse, in every process, versions, settings or columns (`told`) that differ between processes that share rows."""
+    if not _SHARES.get():
         return
     settings = {name: value for name, value in estimator.get_params(deep=False).items() if name not in OWN}
     if not isinstance(settings["random_state"], Integral):
         del settings["random_state"]  # all use the seed that process 0 draws from it
     versions = {"bayesfair": bayesfair.__version__, "jax": jax.__version__, "numpy": np.__version__}
-    told = {name: value() if callable(value) else value for name, value in told.items()}
     tellings = everybody({name: repr(value) for name, value in {**versions, **settings, **told}.items()})
     for name in dict.fromkeys(name for telling in tellings for name in telling):
         said = [telling.get(name, "nothing") for telling in tellings]
         other = next((process for process, one in enumerate(said) if one != said[0]), None)
         if other is not None:
             got = f"{_short(said[0])} in process 0 and {_short(said[other])} in process {other}"
-            remedy = "Start all of them with the same versions, settings and data."
+            remedy = "Start all of them with the same versions, settings and columns."
             raise ValueError(message(name, "be the same in all processes", got, remedy))
 
 
@@ -85,62 +94,11 @@ def _short(text, most=20):
     return text if len(text) <= most else f"{text[:most]}..."
 
 
-@contextmanager
-def sharing(mesh, axis, *, stops=False):
-    """Within the block the processes of `mesh` share chains or rows, whichever `axis` says; None: this one has them all.
-
-    With `stops`, Ctrl-C, in whichever process, is kept for the next `agreed`, where all of them stop together.
-    """
-    check_mesh(mesh, axis)
-    if mesh is None or jax.process_count() == 1:
-        yield
-        return
-    asked, handles = threading.Event(), stops and threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGINT, lambda *_: asked.set()) if handles else None
-    _shared.append((axis, asked))
-    try:
-        with lost_processes_told():
-            yield
-    finally:
-        _shared.pop()
-        if handles:
-            signal.signal(signal.SIGINT, before)
-
-
-def is_first() -> bool:
-    """Is this the process that prints?"""
-    return jax.process_index() == 0
-
-
 def leads() -> bool:
-    """Does this process write shared output? The first one does; each one does if nothing is shared."""
-    return not _shared or jax.process_index() == 0
-
-
-def first_then_others(first, others, *arguments):
-    """`first(...)` in the leading process; after it `others(...)` in the others."""
-    made = first(*arguments) if leads() else None
-    agreed(None)
-    return made if leads() else others(*arguments)
+    """Does this process do what one alone may do? The first one does; each one does if no rows are shared."""
+    return not _SHARES.get() or jax.process_index() == 0
 
 
 def agreed(value):
-    """`value` of process 0 if anything is shared, else `value`; KeyboardInterrupt in all if one was asked to stop."""
-    if not _shared:
-        return value
-    tellings = everybody((value if is_first() else None, _shared[-1][1].is_set()))
-    if any(asked for _, asked in tellings):
-        _shared[-1][1].clear()
-        raise KeyboardInterrupt
-    return tellings[0][0]
-
-
-def over_chains(program, chains) -> Any:
-    """`program(chains)` of a tree with chains first; if they are shared, each process runs its own and gets all results."""
-    if not _shared or _shared[-1][0] != "chains":
-        return program(chains)
-    n_chains, n_processes = len(jax.tree.leaves(chains)[0]), jax.process_count()
-    size = -(-n_chains // n_processes)
-    own = np.arange(jax.process_index() * size, (jax.process_index() + 1) * size) % n_chains
-    ends = everybody(jax.tree.map(np.asarray, program(jax.tree.map(lambda part: np.asarray(part)[own], chains))))
-    return jax.tree.map(lambda *parts: np.concatenate(parts)[:n_chains], *ends)
+    """`value` of process 0 if rows are shared, else `value`."""
+    return everybody(value if leads() else None)[0] if _SHARES.get() else value

@@ -14,11 +14,6 @@ HEARTBEAT_SECONDS = 30  # of silence after which JAX takes a process for lost
 # Messages of gloo, NCCL and JAX's coordination service that a process is gone.
 LOST = re.compile(r"gloo|nccl|coordination|connection (closed|reset|refused)|heartbeat|deadline", re.IGNORECASE)
 
-WHY_NO_ROWS = (
-    "A row needs about 300 bytes, so one process with 24 GiB holds some 80 million rows. For tables beyond one "
-    "machine's memory FairMixture, VariationalFairClustering, TiltedKMeans and BigLearnMixture take mesh(rows=...)."
-)
-
 
 class ProcessLost(RuntimeError):
     """Another process of the run has ended, so this one cannot continue."""
@@ -88,18 +83,16 @@ def leave(status: int):
     os._exit(status)
 
 
-def mesh(*, chains=None, rows=None) -> jax.sharding.Mesh:
-    """The processes, with one device each, or all their devices, as a mesh of chains and rows.
+def mesh(*, rows) -> jax.sharding.Mesh:
+    """The processes, with one device each, or all their devices, as a mesh that shares rows.
 
-    `GibbsFairClustering` gives processes its chains; engines give processes or devices rows. The processes of a run are fixed:
+    `FairMixture`, `VariationalFairClustering`, `TiltedKMeans` and `BigLearnMixture` take it. The processes of a run are fixed:
     they are numbered as JAX numbers them.
 
     Parameters
     ----------
-    chains : int, optional
-        How many share the chains. By default as many as are left.
-    rows : int, optional
-        How many share the rows. By default as many as are left.
+    rows : int
+        How many share the rows: the number of processes, or that of all their devices.
 
     Returns
     -------
@@ -108,43 +101,37 @@ def mesh(*, chains=None, rows=None) -> jax.sharding.Mesh:
     Raises
     ------
     ValueError
-        If neither is given, or the product is neither the number of processes nor that of their devices.
+        If `rows` is neither of these numbers.
 
     Examples
     --------
     >>> import bayesfair as bf
-    >>> dict(bf.distributed.mesh(chains=1).shape)
-    {'chains': 1, 'rows': 1}
+    >>> dict(bf.distributed.mesh(rows=1).shape)
+    {'rows': 1}
     """
     n_processes = jax.process_count()
     devices = sorted(jax.devices(), key=lambda device: (device.process_index, device.id))
-    if chains is None and rows is None:
-        remedy = "Pass rows= for an engine, chains= for GibbsFairClustering."
-        raise ValueError(message("rows", "be given if chains is not", "neither", remedy))
-    if chains is None:
-        chains = max(1, n_processes // check_integer("rows", rows))
-    rows = max(1, n_processes // check_integer("chains", chains)) if rows is None else rows
-    if chains * rows == n_processes:
+    if check_integer("rows", rows) == n_processes:
         first = {device.process_index: device for device in reversed(devices)}
         devices = [first[process] for process in range(n_processes)]
-    elif chains * rows != len(devices):
+    elif rows != len(devices):
         remedy = "Start as many processes, with bf.distributed.initialize in each."
-        rule = f"make {n_processes} with `rows`, the number of processes, or {len(devices)}, that of their devices"
-        raise ValueError(message("chains", rule, f"{chains} x {rows}", remedy))
-    return jax.sharding.Mesh(np.array(devices, dtype=object).reshape(chains, rows), ("chains", "rows"))
+        rule = f"be {n_processes}, the number of processes, or {len(devices)}, that of their devices"
+        raise ValueError(message("rows", rule, rows, remedy))
+    return jax.sharding.Mesh(np.array(devices, dtype=object), ("rows",))
 
 
-def check_mesh(value, axis):
-    """Raise a TypeError or ValueError unless `value` is None or a `mesh` with all processes on this axis."""
+def check_mesh(value):
+    """Raise a TypeError or ValueError unless `value` is None or a mesh that gives rows to all processes."""
     if value is None:
         return
-    call = f"bf.distributed.mesh({axis}={jax.process_count()})"
+    remedy = f"Pass bf.distributed.mesh(rows={jax.process_count()})."
     if not isinstance(value, jax.sharding.Mesh):
-        raise TypeError(message("mesh", "be None or a mesh of processes", repr(value), f"Pass {call}."))
-    size, processes = dict(value.shape).get(axis), {device.process_index for device in value.devices.flat}
-    if size != (jax.process_count() if axis == "chains" else value.size) or len(processes) != jax.process_count():
+        raise TypeError(message("mesh", "be None or a mesh of processes", repr(value), remedy))
+    processes = {device.process_index for device in value.devices.flat}
+    if value.axis_names != ("rows",) or len(processes) != jax.process_count():
         got = f"the axes {dict(value.shape)}"
-        raise ValueError(message("mesh", f"give all processes to {axis}", got, f"Pass {call}."))
+        raise ValueError(message("mesh", "give rows to all processes", got, remedy))
 
 
 @contextmanager
@@ -157,5 +144,5 @@ def lost_processes_told():
             raise
         why = str(error).split("\n")[0][:200]
         what = f"another of the {jax.process_count()} processes has ended, as process {jax.process_index()} learned"
-        remedy = "Read that process's last output, then start all of them again; a run with a `store` continues from it"
-        raise ProcessLost(f"{what} from: {why}. {remedy}.") from None
+        remedy = "Read that process's last output, then start all of them again."
+        raise ProcessLost(f"{what} from: {why}. {remedy}") from None

@@ -4,17 +4,14 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal
 
-import jax
 import numpy as np
 
 from bayesfair._arrays import MANY, cell_masses
-from bayesfair._check import refuse_unread
 from bayesfair._scaling import Scaling, check_float32, warn_of_scales
 from bayesfair._settings import Count, Positive, Seed
 from bayesfair.balanced.centroids import CENTROIDS, Centroids
 from bayesfair.balanced.labels import cheapest_labels
 from bayesfair.balanced.problem import BalancedProblem
-from bayesfair.distributed.processes import WHY_NO_ROWS
 from bayesfair.engines.base import Engine, check_distinct, nearest_center
 from bayesfair.engines.optimize import Outcome
 from bayesfair.fairlets.dissimilarity import resolve_dissimilarity
@@ -35,8 +32,9 @@ class BalancedKMeans(Engine):
         "exact": in every cluster each group's count differs by less than one row from its share of the data. A number:
         the least balance of every cluster, at most the balance of the data.
     crossed : bool, default True
-        Whether several sensitive columns are crossed into one group. False balances every column on its own, which is
-        weaker.
+        Whether combinations of several sensitive columns are balanced beside every column on its own. If no counts are
+        found that have every combination within one row of its share too, combinations are as near to it as they can be.
+        False balances every column on its own, which is weaker.
     size_min : int, at least 1, or sequence of int, optional
         The least rows of a cluster, beside its balance: one number for all clusters, or one for each. Which rows make the
         cluster of which bound is sought like everything else. Sizes that no balanced labelling has are refused, and the
@@ -58,8 +56,6 @@ class BalancedKMeans(Engine):
         An int makes runs repeatable.
     progress_bar : bool, default False
         Whether to show a progress bar.
-    mesh : None
-        Must be None: one process fits all rows. 24 GiB of memory hold about 80 million of them.
 
     Attributes
     ----------
@@ -125,10 +121,6 @@ class BalancedKMeans(Engine):
     max_iter: Count = 300
     random_state: Seed | np.random.RandomState | None = None
     progress_bar: bool = False
-    mesh: jax.sharding.Mesh | None = None
-
-    def check_settings(self):
-        refuse_unread(self, "mesh", where="of BalancedKMeans", why=WHY_NO_ROWS)
 
     def problem(self, data) -> BalancedProblem:
         centroids = CENTROIDS[self.loss]

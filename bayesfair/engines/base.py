@@ -153,7 +153,7 @@ class Engine(ClusterMixin, BaseEstimator):
         """`fit` for every kind of X that the engine accepts."""
         check_settings(self)
         self.check_settings()
-        with sharing(getattr(self, "mesh", None), "rows"):
+        with sharing(getattr(self, "mesh", None)):
             data, left_out = self._data(X, sensitive_features, sample_weight)
             problem = self.problem(data)
             give_back_freed()

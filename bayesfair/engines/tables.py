@@ -153,7 +153,7 @@ def read_groups(estimator, sensitive_features, n_obs, *, needed=True, rows=None,
     X = None if isinstance(X, Nodes) else X
     if sensitive_features is None and not needed:
         return Groups(np.zeros(n_obs if rows is None else rows.sum(), np.int32), ("everyone",))
-    settings = estimator.get_params(deep=False)
+    settings = {name.removeprefix("target__"): value for name, value in estimator.get_params().items()}
     merging = {name: settings[name] for name in ("min_group_size", "merged_group_name", "crossed") if name in settings}
     return groups_for_fit(sensitive_features, n_obs, rows=rows, X=X if needed else None, **merging)
 

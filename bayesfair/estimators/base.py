@@ -26,8 +26,7 @@ from bayesfair.posterior.schema import check_whole, names_of_rows
 from bayesfair.posterior.tree import add_derived
 from bayesfair.posterior.verdict import warn_of_disagreement
 
-OF_YOUR_OWN = {"loss": "Loss object", "target": "Target class"}  # settings that no file holds
-MAY_CHANGE = {"num_draws", "progress_bar", "mesh", "chain_method"}  # between `fit` and `resume`
+MAY_CHANGE = {"num_draws", "progress_bar", "n_jobs", "chain_method"}  # between `fit` and `resume`
 COLOURS = {"good": "#117733", "caution": "#ddcc77", "bad": "#882255"}  # the report's colours
 PLAIN = "#888888"
 _TABLE = "observed_data/X"
@@ -74,7 +73,7 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
     def resume(self, num_draws: int | None = None) -> Self:
         """Go on from the last draw.
 
-        Data and settings are those of the fit: only `num_draws`, `progress_bar`, `mesh` and `chain_method` may change. The
+        Data and settings are those of the fit: only `num_draws`, `progress_bar`, `n_jobs` and `chain_method` may change. The
         draws of `GibbsFairClustering` are bit for bit those of one longer run, and a run with a `store` goes on there.
 
         Parameters
@@ -153,7 +152,7 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         known, given = settings_of(self.posterior_)["parameters"], self.get_params(deep=False)
         for name, value in known.items():
             if name not in MAY_CHANGE and name in given and plain(given[name]) != plain(value):
-                of_fit = "one of your own" if name in OF_YOUR_OWN and value is None else repr(value)
+                of_fit = "one of your own" if name == "loss" and value is None else repr(value)
                 remedy = "resume() uses the settings of the fit: restore it with set_params, or fit again."
                 raise ValueError(message(name, f"be that of the fit, {of_fit}", repr(given[name]), remedy))
 

@@ -28,6 +28,7 @@ from bayesfair.fairness.distances import distance_report
 from bayesfair.fairness.groups import groups_for_fit
 from bayesfair.fairness.metrics import balance, gap
 from bayesfair.fairness.plain import plain_kmeans, share_above
+from bayesfair.gibbs.modes.search import ModeSearch
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
 from bayesfair.posterior.diagnostics import scalar_table
 from bayesfair.posterior.mode_tables import modes
@@ -35,6 +36,7 @@ from bayesfair.posterior.schema import variable
 from bayesfair.posterior.view import View
 
 PARTS = "n_clusters", "n_components"
+WITHOUT_JUMPS = ModeSearch(jumps=None)
 BAD_PARETO_K = 0.7  # above it a row's part of `az.loo` is not reliable (Vehtari et al. 2024)
 
 
@@ -104,8 +106,8 @@ def compare_clusters(
       not reliable (`BayesianFairMixture`). With a fairness factor it is that of the fair posterior;
     * converged: of engines.
 
-    `thinning` and `mode_jumps` become 1 and False where they are "auto", which is cheaper. Masses of modes need a number
-    for `mode_jumps`. Convergence is reported by columns, not by warnings.
+    `thinning` becomes 1 where it is "auto", and `modes` a search without jumps, which is cheaper. Masses of modes need
+    `modes=bf.gibbs.ModeSearch()`. Convergence is reported by columns, not by warnings.
     The largest number of clusters is fitted first. Ctrl-C returns the rows that are done, with a warning.
 
     Examples
@@ -122,7 +124,7 @@ def compare_clusters(
     check_integer("num_bootstraps", num_bootstraps, minimum=0)
     seed = int(random_state_of(estimator.random_state).randint(2**31 - 1))
     estimator = clone(estimator).set_params(**_quietly(estimator), random_state=seed)
-    crossed, groups = getattr(estimator, "crossed", True), None
+    crossed, groups = _crosses(estimator), None
     if sensitive_features is not None:
         groups = groups_for_fit(sensitive_features, _num_samples(X), crossed=crossed)  # small groups are not merged
     rows = {}
@@ -159,6 +161,11 @@ def _parameter(estimator):
     return names[0]
 
 
+def _crosses(estimator):
+    """Whether the estimator balances combinations of sensitive columns."""
+    return all(value for name, value in estimator.get_params().items() if name in ("crossed", "target__crossed"))
+
+
 def _numbers(n_clusters):
     if isinstance(n_clusters, (str, int, float)):
         raise TypeError(message("n_clusters", "be several numbers", repr(n_clusters), "Pass range(2, 9)."))
@@ -170,7 +177,7 @@ def _numbers(n_clusters):
 
 def _quietly(estimator):
     """Settings of the fits: one bar for all of them, no thinning, no jumps."""
-    known, automatic = estimator.get_params(deep=False), {"thinning": 1, "mode_jumps": False}
+    known, automatic = estimator.get_params(deep=False), {"thinning": 1, "modes": WITHOUT_JUMPS}
     chosen = {name: value for name, value in automatic.items() if isinstance(known.get(name), str)}
     return {"progress_bar": False, **chosen}
 
@@ -178,7 +185,7 @@ def _quietly(estimator):
 def _briefly(estimator):
     """Settings of the fits to bootstrap samples."""
     known = estimator.get_params(deep=False)
-    wanted = {"num_starts": 0, "mode_jumps": False}
+    wanted = {"modes": None}
     wanted |= {name: -(-known[name] // part) for name, part in (("num_warmup", 2), ("num_draws", 4)) if name in known}
     return {name: value for name, value in wanted.items() if name in known}
 

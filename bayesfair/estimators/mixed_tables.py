@@ -14,13 +14,14 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesfair._check import message, tell
-from bayesfair._scaling import center_and_spread
+from bayesfair._scaling import Scaling, center_and_spread, scaling_of
 from bayesfair.engines.tables import FEW_ROWS, Columns, Encoder, encoder_of, fit_encoder
 from bayesfair.fairlets.dissimilarity import Minkowski
 from bayesfair.gibbs.dimensions import dimensions_that_count
-from bayesfair.gibbs.loss import Loss
-from bayesfair.gibbs.losses import KMeansLoss
+from bayesfair.gibbs.loss import Loss, NamedLoss
 
+FAR = 2.0**20  # spreads from 0 beyond which sums of rows lose digits
+LARGEST_LOG = 150  # of a standard deviation, base 2: powers, sums and inverse temperatures stay well within float64
 MANY_LEVELS = 0.5  # levels per row above which a column probably names the rows
 
 
@@ -39,7 +40,7 @@ class MixedTable(NamedTuple):
     both: bool = False  # does a column of two levels have two indicators, instead of one for the second?
     dim: float | None = None
 
-    def counted(self, rows, loss: Loss, weight):
+    def counted(self, rows, loss: Loss | NamedLoss, weight):
         """The table with the dimensions of its encoded training `rows`, which have a `weight` (N,)."""
         widths = [len(shown_levels(len(part), self.both)) for part in self.levels]
         return self._replace(dim=dimensions_that_count(rows, self.n_numbers, widths, loss, weight))
@@ -59,7 +60,7 @@ def shown_levels(n_levels, both):
     return np.arange(n_levels)[0 if both or n_levels > 2 else 1 :]
 
 
-def mixed_table(columns: Columns, where, all_names, loss: Loss, category_weight, weight) -> MixedTable:
+def mixed_table(columns: Columns, where, all_names, loss: Loss | NamedLoss, category_weight, weight) -> MixedTable:
     """The encoding of a training table whose categorical columns are at the positions `where`; `weight` (N,): of its rows."""
     if len(where) == 0:
         if category_weight != "auto":
@@ -77,11 +78,11 @@ def mixed_table(columns: Columns, where, all_names, loss: Loss, category_weight,
     return MixedTable(where, levels, scales, names, columns.continuous.shape[1], both)
 
 
-def _power_of(loss: Loss):
+def _power_of(loss: Loss | NamedLoss):
     """p of the p-th root, 2 for squared distances, 0 for unscaled indicators."""
-    if isinstance(loss, KMeansLoss):
-        return 2.0
     dissimilarity = loss.dissimilarity
+    if dissimilarity.name == "kmeans":
+        return 2.0
     if dissimilarity.name == "itakura-saito":
         rule, remedy = "be another than 'itakura-saito' for categories", "Use 'kmeans', 'manhattan', 'kl' or 'binary'."
         raise ValueError(message("loss", rule, "it", remedy))
@@ -106,3 +107,14 @@ def _warn_of_names_of_rows(names, levels, n_obs):
         if n_obs > FEW_ROWS and len(part) > MANY_LEVELS * n_obs:
             what = f"column {name!r} has {len(part)} levels in {n_obs} rows; each level becomes a column"
             tell(f"{what}. Remedy: drop it if it names the rows, or give rare levels a common name.")
+
+
+def rows_in_reach(X, loss: Loss | NamedLoss, names) -> np.ndarray:
+    """X as the sampler reads it: less its means if these are far from 0, where only differences count."""
+    loss.dissimilarity.check(X)
+    scaling = scaling_of(X, names=names, degree=int(loss.degree or 1))
+    if abs(scaling.exponent) > LARGEST_LOG:
+        rule, got = "have a spread whose powers fit float64", f"a standard deviation near {2.0**scaling.exponent:.3g}"
+        raise ValueError(message("X", rule, got, "Divide every column by it."))
+    far = np.abs(scaling.middle).max(initial=0.0) > FAR * 2.0**scaling.exponent
+    return Scaling(scaling.middle, 0).rows(X) if far and loss.translation_invariant else X

@@ -1,6 +1,5 @@
 """Fairlets: compositions, optimal decomposition, and the rectangular loop on matrices with fixed margins."""
 
-import bayesfair._jax  # noqa: F401
 from bayesfair.fairlets.decomposition import Decomposition, decompose
 from bayesfair.fairlets.dissimilarity import Bregman, Dissimilarity, Minkowski
 from bayesfair.fairlets.fixed_margins import feasible_matrix, rectangular_loop

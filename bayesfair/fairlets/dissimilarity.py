@@ -13,6 +13,7 @@ import numpy as np
 
 from bayesfair._arrays import inner_sum, namespace
 from bayesfair._check import check_number, message
+from bayesfair._settings import Power
 
 NEAR = 1e-2  # |x/y - 1| below which divergences are series, as the closed forms cancel
 EDGE = 1e-6  # share of a column's mean: least distance of a centre from the edge of the domain, for other rows
@@ -300,7 +301,7 @@ class Minkowski(Dissimilarity):
     5.0
     """
 
-    power: float = 1.0
+    power: Power = 1.0
 
     @property
     def name(self):

@@ -37,17 +37,3 @@ def fairlet_centers(X: ArrayLike, fairlet: ArrayLike, sample_weight: ArrayLike |
     weight = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight)
     mass = np.bincount(fairlet, weight)
     return cluster_sums(X, fairlet, len(mass), weight) / mass[:, None]
-
-
-def member_table(fairlet, code, upper):
-    """Members of every fairlet (m, slots), with `upper[:, j].max()` slots for group j; index N for an empty slot."""
-    fairlet, code = np.asarray(fairlet), np.asarray(code)
-    n_obs, n_fairlets = len(fairlet), len(upper)
-    width = upper.max(0)
-    start = np.concatenate([[0], np.cumsum(width)[:-1]])
-    order = np.lexsort((fairlet, code))  # by group, then fairlet, then row
-    run = code[order].astype(np.int64) * n_fairlets + fairlet[order]
-    rank = np.arange(n_obs) - np.searchsorted(run, run)
-    table = np.full((n_fairlets, int(width.sum())), n_obs, dtype=np.int32)
-    table[fairlet[order], start[code[order]] + rank] = order
-    return table

@@ -1,26 +1,26 @@
 """The spaces S of balanced labellings without fairlets: which clusterings of rows are balanced (DESIGN.md, section 2.6).
 
 A constraint depends only on the numbers of members of every group in each cluster: `counts` (..., K, J), as in
-`group_masses`. `BoundedSizes` adds bounds on the members in all. If several attributes are balanced on their own, the J
-groups are their crossings and an attribute's counts are sums over them. Arrays are NumPy's or, in compiled programs,
-JAX's.
+`group_masses`. `BoundedSizes` adds bounds on the members in all. Of several attributes the J groups are the combinations, and
+an attribute's counts are sums over them. Attributes and combinations are balanced together, or attributes alone.
 """
 
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
-from bayesfair._arrays import namespace
 from bayesfair._check import check_integer, check_number, message, tell
 from bayesfair.fairness.bounded_sizes import BoundedSizes, balance_of, bounded, in_words, size_bounds
+from bayesfair.fairness.counts_of_sizes import counts_of_sizes, sizes_near
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import masses_of_attributes
 
 MARGIN = 1e-5  # in rows: keeps a rounded programme inside strict inequalities
 WIDEST = 8  # in rows: distance from the wanted counts that is searched first
 RUNGS = 0.9, 0.8, 0.6, 0.4, 0.2  # of the data's own Balance
+FEW = 24  # counts up to which the sizes of clusters are sought together with them
 NODES = 20_000  # limit of the branch and bound, independent of the clock
 
 
@@ -28,31 +28,51 @@ class WithinOnePerson(NamedTuple):
     """Exact balance, as near as whole rows allow: |n_gk - (N_g / N) n_k| < 1 for every group g and cluster k.
 
     incidence: which of the J crossed groups each group of an attribute holds, None if they are the same. The crossed groups
-    may be among these groups themselves (`each_and_together`).
+    may be among these groups themselves, first (`each_and_together`); then `room` is that of theirs, in place of 1.
     """
 
-    sizes: Int[Any, " groups"]
-    incidence: Int[Any, "groups cells"] | None
-    n_obs: int | Int[Any, ""]
+    sizes: Int[ndarray, " groups"]
+    incidence: Int[ndarray, "groups cells"] | None
+    n_obs: int
+    room: int = 1
 
-    def satisfied(self, counts) -> Bool[Any, "... clusters"]:
-        """Which clusters are balanced, and not empty.
+    @property
+    def together(self) -> bool:
+        """Are the crossed groups balanced themselves?"""
+        first = None if self.incidence is None else self.incidence[: self.incidence.shape[1]]
+        return first is None or np.array_equal(first, np.eye(len(first.T)))
 
-        In whole numbers, |N n_gk - N_g n_k| < N. In 32 bits these products wrap around above 46,341 rows, and are right
-        up to a multiple of 2^32. The same inequality in float32, precise enough for this, decides which multiple.
-        """
-        xp = namespace(counts)
+    @property
+    def member(self) -> Int[ndarray, "groups cells"] | None:
+        """`incidence` without the crossed groups themselves; None if they are all there is."""
+        if self.incidence is None or not self.together:
+            return self.incidence
+        return self.incidence[self.incidence.shape[1] :]
+
+    @property
+    def rooms(self) -> Int[ndarray, " groups"]:
+        """Less than so many rows every group is from its share."""
+        n_attributes = 0 if self.member is None else len(self.member)
+        return np.where(np.arange(len(self.sizes)) < len(self.sizes) - n_attributes, self.room, 1)
+
+    def satisfied(self, counts) -> Bool[ndarray, "... clusters"]:
+        """Which clusters are balanced, and not empty: |N n_gk - N_g n_k| < N, in whole numbers."""
+        counts = np.asarray(counts, np.int64)
         held, size = _held(counts, self.incidence), counts.sum(-1, keepdims=True)
-        excess = self.n_obs * held - self.sizes * size
-        near = xp.abs(held - (self.sizes / self.n_obs) * size) < 2
-        return ((excess < self.n_obs) & (excess > -self.n_obs) & near).all(-1) & (counts.sum(-1) > 0)
+        excess = np.abs(self.n_obs * held - self.sizes.astype(np.int64) * size)
+        return (excess < self.n_obs * self.rooms).all(-1) & (counts.sum(-1) > 0)
 
-    def rows(self) -> tuple[Float[ndarray, "rows cells"], float]:
+    def rows(self) -> tuple[Float[ndarray, "rows cells"], Float[ndarray, " rows"]]:
         """(A, b): a cluster with counts n is balanced if A n <= b, for whole numbers n."""
         deviation = _dense(self.incidence, len(self.sizes)) - (self.sizes / self.n_obs)[:, None]
-        return np.concatenate([deviation, -deviation]), 1 - max(1 / self.n_obs, MARGIN)
+        return np.concatenate([deviation, -deviation]), np.tile(self.rooms - max(1 / self.n_obs, MARGIN), 2)
 
     def said(self) -> str:
+        if self.room > 1:
+            return (
+                "every group's share of every cluster is the data's to within one row, for each attribute by itself, and "
+                f"every combination's to within {self.room} rows, the least found that can be met together"
+            )
         return "every group's share of every cluster is the data's to within one row"
 
 
@@ -62,24 +82,23 @@ class AtLeastBalanced(NamedTuple):
     attribute: of every group; pairs g, h are of one attribute. needed: the least count beside a count of 0, 1, ..., N.
     """
 
-    incidence: Int[Any, "groups cells"] | None
-    attribute: Int[Any, " groups"]
-    needed: Int[Any, " counts"]
-    min_balance: float | Float[Any, ""]
+    incidence: Int[ndarray, "groups cells"] | None
+    attribute: Int[ndarray, " groups"]
+    needed: Int[ndarray, " counts"]
+    min_balance: float
 
-    def satisfied(self, counts) -> Bool[Any, "... clusters"]:
+    def satisfied(self, counts) -> Bool[ndarray, "... clusters"]:
         """Which clusters are balanced, and not empty."""
-        xp = namespace(counts)
         held = _held(counts, self.incidence)
         same = self.attribute[:, None] == self.attribute
-        largest = xp.where(same, held[..., None, :], 0).max(-1)
+        largest = np.where(same, held[..., None, :], 0).max(-1)
         return (held >= self.needed[largest]).all(-1) & (counts.sum(-1) > 0)
 
-    def rows(self) -> tuple[Float[ndarray, "rows cells"], float]:
+    def rows(self) -> tuple[Float[ndarray, "rows cells"], Float[ndarray, " rows"]]:
         """(A, b): a cluster with counts n is balanced if A n <= b."""
         pairs = np.argwhere((self.attribute[:, None] == self.attribute) & ~np.eye(len(self.attribute), dtype=bool))
         incidence = _dense(self.incidence, len(self.attribute))
-        return self.min_balance * incidence[pairs[:, 0]] - incidence[pairs[:, 1]], 0.0
+        return self.min_balance * incidence[pairs[:, 0]] - incidence[pairs[:, 1]], np.zeros(len(pairs))
 
     def said(self) -> str:
         return f"every cluster's Balance is at least {self.min_balance:g}"
@@ -174,15 +193,31 @@ def balance_constraint(
     >>> bf.fairness.balance_constraint(groups, n_clusters=2).satisfied(np.array([[1, 1], [2, 0]])).tolist()
     [True, False]
     """
-    constraint = _constraint(groups, min_balance)
-    alike = np.tile(groups.sizes / n_clusters, (n_clusters, 1))
-    nearest_counts(constraint, groups.sizes, alike)
-    constraint = bounded(constraint, n_clusters, len(groups.code), size_min, size_max)
-    if isinstance(constraint, BoundedSizes):
-        nearest_counts(constraint, groups.sizes, alike)
+    constraint = constraint_of(groups, min_balance, n_clusters, size_min=size_min, size_max=size_max)
     if is_exact(constraint):
         _tell_small(groups, n_clusters)
     return constraint
+
+
+def constraint_of(groups: Groups, min_balance, n_clusters, *, size_min=None, size_max=None) -> BalanceConstraint:
+    """`balance_constraint`, without warnings."""
+    alike = np.tile(groups.sizes / n_clusters, (n_clusters, 1))
+    constraint, _ = least_room(_constraint(groups, min_balance), groups.sizes, alike)
+    constraint = bounded(constraint, n_clusters, len(groups.code), size_min, size_max)
+    return least_room(constraint, groups.sizes, alike)[0] if isinstance(constraint, BoundedSizes) else constraint
+
+
+def least_room(constraint: BalanceConstraint, sizes, wanted):
+    """(the constraint with the least room for combinations at which there are counts, those `nearest_counts`); or an error."""
+    while True:
+        try:
+            return constraint, nearest_counts(constraint, sizes, wanted)
+        except ValueError:
+            balance = balance_of(constraint)
+            if not is_exact(balance) or not balance.together or balance.member is None or balance.room == WIDEST:
+                raise
+            wider = balance._replace(room=balance.room + 1)
+            constraint = constraint._replace(balance=wider) if isinstance(constraint, BoundedSizes) else wider
 
 
 def _tell_small(groups, n_clusters):
@@ -197,13 +232,15 @@ def _tell_small(groups, n_clusters):
 
 
 def _constraint(groups, min_balance):
-    incidence, sizes, attribute = None, groups.sizes.astype(np.int32), np.zeros(len(groups.names), np.int32)
-    if groups.attributes:
-        incidence = members_of(groups.attributes)
-        sizes = (incidence @ groups.sizes).astype(np.int32)
-        n_levels = [len(part.names) for part in groups.attributes]
+    """The constraint before it is known whether any labels satisfy it; several attributes as `Groups` has them."""
+    n_groups, n_obs = len(groups.names), len(groups.code)
+    incidence, attribute = None, np.zeros(n_groups, np.int32)
+    if groups.parts:
+        incidence, n_levels = members_of(groups.parts), [len(part.names) for part in groups.parts]
+        if groups.crosses:
+            incidence, n_levels = np.concatenate([np.eye(n_groups, dtype=np.int32), incidence]), [n_groups, *n_levels]
         attribute = np.repeat(np.arange(len(n_levels), dtype=np.int32), n_levels)
-    n_obs = len(groups.code)
+    sizes = _held(groups.sizes, incidence).astype(np.int32)
     if isinstance(min_balance, str) and min_balance == "exact":
         return WithinOnePerson(sizes, incidence, n_obs)
     least = _checked(min_balance, sizes, attribute)
@@ -216,9 +253,8 @@ def members_of(parts) -> Int[ndarray, "groups cells"]:
 
 
 def each_and_together(groups: Groups) -> WithinOnePerson:
-    """Exact balance of the crossed groups, and of every attribute that they cross."""
-    incidence = np.concatenate([np.eye(len(groups.names), dtype=np.int32), members_of(groups.parts)])
-    return WithinOnePerson((incidence @ groups.sizes).astype(np.int32), incidence, len(groups.code))
+    """Exact balance of the crossed groups, and of every attribute that they cross, whether or not there are such counts."""
+    return _constraint(groups._replace(attributes=(), crosses=groups.parts), "exact")
 
 
 def _least_beside(min_balance, n_obs):
@@ -238,18 +274,35 @@ def _checked(min_balance, sizes, attribute):
 
 
 def nearest_counts(constraint: BalanceConstraint, sizes, wanted: Float[ndarray, "clusters groups"], widest=WIDEST):
-    """Counts (K, J) in S near those `wanted`; `sizes` (J,): everybody is somewhere. An error if S is empty.
+    """Counts (K, J) in S near those `wanted`; `sizes` (J,): everybody is somewhere. An error if S is empty, or seems so.
 
     Integer programmes, solved by HiGHS through `scipy.optimize.milp`: the nearest (in the sum of differences) of those that
     round each count up or down; where there are none, the nearest within `widest` rows; where there are none, of all.
+    Several attributes with many counts have a shorter one for given sizes of the clusters, which are tried in turn.
     """
     n_clusters, remedy = len(wanted), "Ask for at most as many clusters as rows."
     check_integer("n_clusters", n_clusters, maximum=int(np.sum(sizes)), remedy=remedy)
-    for room in (0, widest, np.sum(sizes)):
-        counts = _solved(constraint, sizes, wanted, room)
+    if is_exact(constraint) and balance_of(constraint).incidence is not None and wanted.size > FEW:
+        counts = _of_several(constraint, np.asarray(sizes), wanted)
         if counts is not None:
             return counts
+    else:
+        for room in (0, widest, np.sum(sizes)):
+            counts = _solved(constraint, sizes, wanted, room)
+            if counts is not None:
+                return counts
     raise ValueError(_why_empty(constraint, sizes, n_clusters))
+
+
+def _of_several(constraint, sizes, wanted):
+    """Counts of several attributes near those wanted, or None if no sizes that were tried have any."""
+    balance, (least, most) = balance_of(constraint), size_bounds(constraint)
+    rooms = (balance.room,) if balance.together else (np.inf,)
+    for held in sizes_near(wanted, sizes, balance.member, least, most, together=balance.together):
+        found = counts_of_sizes(wanted, sizes, held, balance.member, rooms)
+        if found is not None:
+            return found.counts
+    return None
 
 
 def _solved(constraint, sizes, wanted, room, margin=0.0):
@@ -289,7 +342,7 @@ def _space(constraint, sizes, n_clusters, margin=0.0):
     size = kron(eye_array(n_clusters), csr_array(np.ones((1, len(sizes)))), format="csr")
     smallest, largest = (np.full(n_clusters, bound, float) for bound in size_bounds(constraint))
     below = np.full(balanced.shape[0], -np.inf)
-    least, most = [below, sizes, smallest], [np.full(len(below), b - margin), sizes, largest]
+    least, most = [below, sizes, smallest], [np.tile(b - margin, n_clusters), sizes, largest]
     return vstack([balanced, everyone, size], format="csr"), np.concatenate(least), np.concatenate(most)
 
 
@@ -336,7 +389,8 @@ def _why_empty(constraint, sizes, n_clusters):
         return _why_no_such_sizes(constraint, sizes, n_clusters)
     rule = f"leave a labelling of these rows into {n_clusters} clusters"
     if isinstance(constraint, WithinOnePerson):
-        remedy = "Cross the attributes (crossed=True), pass a number, or ask for fewer clusters."
+        of_attributes = "Balance each attribute on its own (crossed=False), pass" if constraint.together else "Pass"
+        remedy = f"{of_attributes} a number, or ask for fewer clusters."
         return message("min_balance", rule, '"exact"', remedy)
     low, high = 0.0, constraint.min_balance
     wanted = np.tile(np.asarray(sizes) / n_clusters, (n_clusters, 1))

@@ -21,7 +21,7 @@ class BoundedSizes(NamedTuple):
         size = counts.sum(-1)
         return self.balance.satisfied(counts) & (size >= self.least) & (size <= self.most)
 
-    def rows(self) -> tuple[Float[ndarray, "rows cells"], float]:
+    def rows(self) -> tuple[Float[ndarray, "rows cells"], Float[ndarray, " rows"]]:
         """(A, b) of the balance alone; the sizes are `size_bounds`."""
         return self.balance.rows()
 

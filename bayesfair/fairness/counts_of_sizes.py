@@ -6,6 +6,7 @@ hundreds of counts at once, through `scipy.optimize.milp`. For one attribute suc
 and attributes together may ask too much; then the combinations get the least room that leaves a solution.
 """
 
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 NODES = 2_000  # limit of the branch and bound, independent of the clock
+TRIES = 8  # other sizes that are tried
 WIDEST = 8  # rows: the most room that combinations get
 ROUNDING = 1e-9
 
@@ -29,16 +31,15 @@ def counts_of_sizes(
     group_sizes: Int[ndarray, " groups"],
     cluster_sizes: Int[ndarray, " clusters"],
     member: Int[ndarray, "groups_of_attributes groups"] | None = None,
-    *,
-    together: bool = True,
+    rooms: Sequence[float] = range(1, WIDEST + 1),
 ) -> CountsOfSizes | None:
     """The counts nearest to those `wanted`, in the sum of differences, of clusters that have these sizes.
 
-    member: which combinations each group of an attribute holds; those groups stay within one row of their shares. together:
-    whether combinations stay near theirs too, within one row if that leaves a solution. None without a solution.
+    member: which combinations each group of an attribute holds; those groups stay within one row of their shares. rooms:
+    those that combinations may have, tried in turn; infinite if they need not be near their shares. None without a solution.
     """
     member = np.zeros((0, len(group_sizes)), int) if member is None else member
-    for room in range(1, WIDEST + 1) if together else (np.inf,):
+    for room in rooms:
         counts = _solved(wanted, np.asarray(group_sizes), np.asarray(cluster_sizes), member, room)
         if counts is not None:
             return CountsOfSizes(counts, room)
@@ -129,4 +130,35 @@ def nearest_sizes(
     sizes = wanted.sum(1) if result.x is None else result.x[n_cells : n_cells + n_clusters]
     whole = np.floor(sizes + ROUNDING).astype(int)
     whole[np.argsort(whole - sizes, kind="stable")[: total - whole.sum()]] += 1
+    return whole
+
+
+def sizes_near(
+    wanted: Float[ndarray, "clusters groups"],
+    group_sizes,
+    member,
+    least=1,
+    most=np.inf,
+    *,
+    together=True,
+) -> Iterator[Int[ndarray, " clusters"]]:
+    """Sizes of clusters of `least` to `most` rows: those wanted, those of the relaxed program, then some about the first."""
+    total, rng = int(np.sum(group_sizes)), np.random.default_rng(0)
+    first = _rounded(wanted.sum(1), total, least, most)
+    yield first
+    yield _rounded(nearest_sizes(wanted, group_sizes, member, together=together), total, least, most)
+    for reach in range(1, TRIES + 1):
+        yield _rounded(first + rng.normal(0, reach, len(first)), total, least, most)
+
+
+def _rounded(sizes, total, least, most):
+    """Whole sizes near these, of so many rows in all, within bounds (numbers, or one for each cluster)."""
+    least, most = np.broadcast_to(least, len(sizes)), np.minimum(np.broadcast_to(most, len(sizes)), total)
+    whole = np.clip(np.floor(np.asarray(sizes, float) + ROUNDING), least, most).astype(int)
+    while (short := total - whole.sum()) != 0:
+        free = whole < most if short > 0 else whole > least
+        if not free.any():
+            break  # no sizes add up, which no counts will either
+        at = np.argmax(np.where(free, np.sign(short) * (sizes - whole), -np.inf))
+        whole[at] += np.sign(short)
     return whole

@@ -340,7 +340,9 @@ def known_groups(sensitive_features, n_obs, known: Groups, merged_group_name="ot
         raise ValueError(message("sensitive_features", rule, len(attributes), remedy))
     check_same_length("sensitive_features", len(attributes[0].code), "X", n_obs)
     renamed = [_renamed(groups, part.names, merged_group_name) for groups, part in zip(attributes, parts)]
-    return renamed[0] if len(renamed) == 1 else cross_attributes(renamed)
+    if len(renamed) > 1:
+        return cross_attributes(renamed)
+    return renamed[0] if known.crosses else renamed[0]._replace(crosses=())
 
 
 def _renamed(groups, names, merged):
@@ -352,7 +354,9 @@ def _renamed(groups, names, merged):
         raise ValueError(message("sensitive_features", rule, repr(new), remedy))
     present = [name for name in names if name in own]
     code = np.array([present.index(name) for name in own], np.int32)[groups.code]
-    return Groups(code, tuple(present), column=groups.column)
+    first = [own.index(name) for name in present]
+    crosses = tuple(part._replace(code=part.code[first]) for part in groups.crosses)
+    return Groups(code, tuple(present), crosses=crosses, column=groups.column)
 
 
 def encode_columns(sensitive_features):

@@ -11,12 +11,14 @@ from jaxtyping import Float
 from bayesfair._arrays import row_blocks
 from bayesfair._scaling import ROUNDING, center_and_spread
 from bayesfair.fairlets.dissimilarity import Minkowski
-from bayesfair.gibbs.loss import Loss
+from bayesfair.gibbs.loss import Loss, NamedLoss
 
 DETERMINED = 1e-4  # variance of standardised numbers in a direction, below which some determine the others
 
 
-def dimensions_that_count(X: Float[np.ndarray, "obs dim"], n_numbers: int, widths, loss: Loss, weight=None) -> float:
+def dimensions_that_count(
+    X: Float[np.ndarray, "obs dim"], n_numbers: int, widths, loss: Loss | NamedLoss, weight=None
+) -> float:
     """d, of an encoded table (N, d'): `n_numbers` columns of numbers, then the indicators of each categorical column.
 
     Numbers count as many dimensions as they span. A categorical column counts the ratio of its cost, with everybody in one

@@ -1,322 +1,346 @@
-"""The clustering losses of the package: the Bregman family, by the law of its centres, and pairwise dissimilarities."""
+"""Clustering losses as kernels read them: compiled functions of two rows, and what follows from them.
 
-import math
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+Bregman losses pay sum_i w_i d(x_i, mean_k) for the weighted mean of a cluster (Banerjee et al. 2005). Losses of pairs pay
+sum_ij w_i w_j D(x_i, x_j) / (2 W_k) (Rigon, Herring and Dunson 2023). Kernels call a loss through pointers, so that they are
+small, and are compiled once for all losses, those of the user's own too; squared distances are also written out where it pays.
+"""
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jax.scipy.special import gammaln, xlogy
-from jaxtyping import Array, Float, Int
+from functools import cache
+from math import exp, inf, lgamma, log, pi, sqrt
+from typing import NamedTuple
 
-from bayesfair.fairlets.dissimilarity import Minkowski, resolve_dissimilarity
-from bayesfair.gibbs.loss import BregmanLoss, Loss, Units
+from numba import cfunc, types
 
-SERIES_FROM = 4.0  # below, closed forms are accurate to 1e-6 in float32; above, the series to 1e-10 in float64
-STIRLING = np.array([1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360])
-HALF_STEP = -(1 - 2.0 ** (1 - 2 * np.arange(1, 7))) * STIRLING
-HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+from bayesfair._compiled import inner, kernel
+from bayesfair.gibbs.chance import beta, log_gamma, normal
+from bayesfair.gibbs.own_functions import packed, unpacked
 
+KMEANS, KL, ITAKURA_SAITO, BINARY, OWN_DIVERGENCE, MINKOWSKI, OWN_PAIR = range(7)
+PAIRS = MINKOWSKI  # the first loss of pairs: those before have centres
+NEAR = 1e-2  # |x / y - 1| below which divergences are series, as the closed forms cancel
+SERIES_FROM = 4.0  # above, remainders of log Gamma are series, to 1e-10; below, closed forms
+HALF_LOG_2PI = 0.5 * log(2.0 * pi)
+TINY = 1e-300  # least positive centre
+EDGE = 1e-16  # least distance of a centre from 1
 
-def _stirling_remainder(s):
-    """R(s) = log Gamma(s) - (s - 1/2) log s + s - log(2 pi) / 2 for s > 0, which falls to 0 as 1 / (12 s).
-
-    With R and `_half_step_remainder`, normalisers have no terms of order s log s, which cancel in float32 at s = 1e6.
-    """
-    closed = gammaln(s) - (s - 0.5) * jnp.log(s) + s - HALF_LOG_2PI
-    return jnp.where(s < SERIES_FROM, closed, _odd_powers(STIRLING, s))
-
-
-def _half_step_remainder(s):
-    """Q(s) = log Gamma(s + 1/2) - s log s + s - log(2 pi) / 2 for s >= 0: -log(2) / 2 at 0, rises to 0 as -1 / (24 s)."""
-    closed = gammaln(s + 0.5) - xlogy(s, s) + s - HALF_LOG_2PI
-    return jnp.where(s < SERIES_FROM, closed, _odd_powers(HALF_STEP, s))
+NUMBER, ROW = types.float64, types.float64[::1]
+PAID = NUMBER(ROW, ROW)
+NORMALIZER = NUMBER(NUMBER, NUMBER, ROW)
+DRAWN = NUMBER(types.uint64[::1], NUMBER, NUMBER, ROW, ROW)
 
 
-def _odd_powers(coefficients, s):
-    """c_0 / s + c_1 / s^3 + c_2 / s^5 + ... for s >= SERIES_FROM."""
-    inverse = 1 / jnp.maximum(s, SERIES_FROM)
-    return inverse * jnp.polyval(jnp.asarray(coefficients[::-1], inverse.dtype), inverse**2)
+class LossCode(NamedTuple):
+    """A loss for kernels: which one it is, the power of a norm, and its functions.
 
-
-@dataclass(frozen=True)
-class KMeansLoss(BregmanLoss):
-    """Squared Euclidean distance to the mean of the cluster. Conjugate centres are normal.
-
-    Parameters
-    ----------
-    dissimilarity : Bregman, optional
-        By default squared Euclidean.
-    degree : float, default 2.0
-        Exact for this loss.
-    translation_invariant : bool, default True
-        See `Loss`.
-
-    Examples
-    --------
-    >>> import bayesfair as bf
-    >>> bf.gibbs.KMeansLoss().homogeneous
-    True
+    paid(x, y): d(x, mean) or D(x, y) of two float64 rows. log_g(rate, mass, total) and draw_center(s, rate, mass, total,
+    center): see `kmeans_log_g`; without conjugate centres they are stand-ins.
     """
 
-    translation_invariant: bool = True
-    homogeneous = True
-    normalizer_reads_mean = False
+    kind: int
+    power: float
+    paid: object
+    log_g: object
+    draw_center: object
 
-    def log_measure(self, coordinates):
-        return jnp.zeros((), coordinates.dtype)
-
-    def divergences(self, u, centers):
-        """||m_k||^2 - 2 <u_i, m_k>, five times as fast as squares.
-
-        Measured from the centres' mean, so that the rounding error is that of ||u_i - m_k||^2 itself.
-        """
-        middle = centers.mean(0)
-        shifted = centers - middle
-        return jnp.square(shifted).sum(1) - 2 * (u - middle) @ shifted.T
-
-    def draw_centers(self, key, inverse_temperature, means):
-        noise = jax.random.normal(key, means.sum.shape, means.sum.dtype)
-        return means.mean + noise / jnp.sqrt(2 * inverse_temperature * means.mass)[:, None]
-
-    def log_normalizer(self, inverse_temperature, means):
-        return 0.5 * means.sum.shape[1] * jnp.log(math.pi / (inverse_temperature * means.mass))
+    def __reduce__(self):
+        if self.kind in (OWN_DIVERGENCE, OWN_PAIR):
+            return remade, (self.kind, packed(self.paid))
+        return loss_code, (list(CONJUGATE)[self.kind] if self.kind <= BINARY else "", self.power)
 
 
-class _PositiveCenters(BregmanLoss):
-    """Coordinates are logs; a gamma draw that rounded to 0 counts as the smallest positive number."""
-
-    def coordinates(self, centers):
-        return jnp.log(jnp.maximum(centers, jnp.finfo(centers.dtype).tiny))
-
-    def centers_at(self, coordinates):
-        return jnp.exp(coordinates)
+def remade(kind: int, own: bytes) -> LossCode:
+    """A loss of the user's own that was pickled."""
+    return without_centers_law(kind, unpacked(own))
 
 
-@dataclass(frozen=True)
-class PoissonLoss(_PositiveCenters):
-    """Generalised Kullback-Leibler divergence of counts, x log(x/y) - x + y. Conjugate centres are gamma.
+@inner
+def is_own(loss):
+    """Whether it is a function of the user's own, whose values nobody has checked."""
+    return loss.kind == OWN_DIVERGENCE or loss.kind == OWN_PAIR
 
-    Parameters
-    ----------
-    dissimilarity : Bregman, optional
-        By default "kl".
-    degree : float, default 2.0
-        To second order, see `BregmanLoss`.
-    translation_invariant : bool, default False
-        See `Loss`.
 
-    Notes
-    -----
-    The measure mu(dm) = m^(-1/2) dm keeps the gamma proper if the mean of a cluster is zero.
+def loss_code(name: str, power: float = 1.0) -> LossCode:
+    """The loss of the package with this name; a norm's power is read if there is no such name."""
+    if name in CONJUGATE:
+        functions = (kept(function, form) for function, form in zip(CONJUGATE[name], (PAID, NORMALIZER, DRAWN)))
+        return LossCode(list(CONJUGATE).index(name), 1.0, *functions)
+    return without_centers_law(MINKOWSKI, kept(manhattan if power == 1.0 else minkowski(power), PAID), power)
 
-    Examples
-    --------
-    >>> import bayesfair as bf
-    >>> bf.gibbs.PoissonLoss().dissimilarity.name
-    'kl'
+
+def without_centers_law(kind: int, paid, power: float = 1.0) -> LossCode:
+    """A loss whose centres have no known law, or that has none."""
+    return LossCode(kind, power, paid, kept(no_log_g, NORMALIZER), kept(no_center, DRAWN))
+
+
+@cache
+def kept(function, form):
+    """A function of the package behind a pointer, compiled once per installation."""
+    return cfunc(form, cache=True, error_model="numpy")(function)
+
+
+# What a row pays
+
+
+@kernel
+def kl(x, y):
+    """x log(x / y) - x + y, without cancellation near y; infinite for x > 0 = y."""
+    if y <= 0.0:
+        return 0.0 if x <= 0.0 else inf
+    r = x / y - 1.0
+    if abs(r) < NEAR:
+        return y * r * r * (1.0 / 2.0 - r / 6.0 + r * r / 12.0 - r * r * r / 20.0 + r**4 / 30.0 - r**5 / 42.0)
+    return y if x <= 0.0 else x * log(x / y) - x + y
+
+
+@kernel
+def itakura_saito(x, y):
+    """x / y - log(x / y) - 1, without cancellation near y."""
+    if y <= 0.0:
+        return 0.0 if x <= 0.0 else inf
+    r = x / y - 1.0
+    if abs(r) < NEAR:
+        return r * r * (1.0 / 2.0 - r / 3.0 + r * r / 4.0 - r * r * r / 5.0 + r**4 / 6.0 - r**5 / 7.0)
+    return inf if x <= 0.0 else r - log(x / y)
+
+
+def squared_distance(x, m):
+    """|x - m|^2."""
+    total = 0.0
+    for e in range(len(x)):
+        total += (x[e] - m[e]) ** 2
+    return total
+
+
+def kl_divergence(x, m):
+    """Kullback-Leibler, of the Poisson law."""
+    total = 0.0
+    for e in range(len(x)):
+        total += kl(x[e], m[e])
+    return total
+
+
+def itakura_saito_divergence(x, m):
+    """Itakura-Saito, of the gamma law."""
+    total = 0.0
+    for e in range(len(x)):
+        total += itakura_saito(x[e], m[e])
+    return total
+
+
+def binary_divergence(x, m):
+    """Logistic, of the Bernoulli law."""
+    total = 0.0
+    for e in range(len(x)):
+        total += kl(x[e], m[e]) + kl(1.0 - x[e], 1.0 - m[e])
+    return total
+
+
+def manhattan(x, y):
+    """The norm with power 1."""
+    total = 0.0
+    for e in range(len(x)):
+        total += abs(x[e] - y[e])
+    return total
+
+
+@cache
+def minkowski(power):
+    """The norm (not its power), without overflow."""
+
+    def distance(x, y):
+        largest, total = 0.0, 0.0
+        for e in range(len(x)):
+            largest = max(largest, abs(x[e] - y[e]))
+        if largest > 0.0:
+            for e in range(len(x)):
+                total += (abs(x[e] - y[e]) / largest) ** power
+        return largest * total ** (1.0 / power)
+
+    return distance
+
+
+@kernel
+def of_rows(own, x, y, paid):
+    """A function of the user's own of every row of x (n, d) and the same row of y."""
+    for i in range(len(x)):
+        paid[i] = own(x[i], y[i])
+
+
+@inner
+def divergence(loss, x, m):
+    """d(x, m) of a loss with centres."""
+    return loss.paid(x, m)
+
+
+@inner
+def log_normalizer(loss, rate, mass, total):
+    """log g of a centre, see `kmeans_log_g`."""
+    return loss.log_g(rate, mass, total)
+
+
+@inner
+def draw_center(s, loss, rate, mass, total, center):
+    """Draw a centre into `center`, see `kmeans_center`."""
+    loss.draw_center(s, rate, mass, total, center)
+
+
+@inner
+def between(loss, x, y, middle):
+    """D(x, y) between a member and an anchor: twice the Jensen gap, |x - y|^2 for k-means. `middle` is scratch space."""
+    if loss.kind == KMEANS or loss.kind >= PAIRS:
+        return loss.paid(x, y)
+    for e in range(len(x)):
+        middle[e] = 0.5 * (x[e] + y[e])
+    return 2.0 * (loss.paid(x, middle) + loss.paid(y, middle))
+
+
+@inner
+def joining(loss, x, w, total, mass, old, new):
+    """Cost of a unit (x, w) that joins a cluster with sum `total` and weight `mass`: w d(x, new mean) + W d(mean, new mean).
+
+    A unit that leaves saves the cost of joining the rest. `old` and `new` are scratch space.
     """
-
-    dissimilarity: Any = field(default_factory=lambda: resolve_dissimilarity("kl"))
-
-    def log_measure(self, coordinates):
-        return 0.5 * coordinates.sum()
-
-    def draw_centers(self, key, inverse_temperature, means):
-        rate = (inverse_temperature * means.mass)[:, None]
-        shape = rate * means.mean + 0.5
-        return jnp.exp(jax.random.loggamma(key, shape)) / rate
-
-    def log_normalizer(self, inverse_temperature, means):
-        """d log(2 pi / r) / 2 + sum Q(r ubar), r = lambda W: terms of order r log r have cancelled."""
-        total = _half_step_remainder(inverse_temperature * means.sum).sum(1)
-        return total + 0.5 * means.sum.shape[1] * jnp.log(2 * math.pi / (inverse_temperature * means.mass))
+    if mass <= 0.0:
+        return 0.0
+    for e in range(len(x)):
+        old[e] = total[e] / mass
+        new[e] = (total[e] + w * x[e]) / (mass + w)
+    return w * loss.paid(x, new) + mass * loss.paid(old, new)
 
 
-@dataclass(frozen=True)
-class ItakuraSaitoLoss(_PositiveCenters):
-    """Itakura-Saito divergence x/y - log(x/y) - 1 of positive data. Conjugate centres are inverse gamma.
-
-    Parameters
-    ----------
-    dissimilarity : Bregman, optional
-        By default "itakura-saito".
-    degree : float, default 2.0
-        To second order, see `BregmanLoss`.
-    translation_invariant : bool, default False
-        See `Loss`.
-
-    Notes
-    -----
-    The measure is mu(dm) = dm / m.
-
-    Examples
-    --------
-    >>> import bayesfair as bf
-    >>> bf.gibbs.ItakuraSaitoLoss().dissimilarity.name
-    'itakura-saito'
-    """
-
-    dissimilarity: Any = field(default_factory=lambda: resolve_dissimilarity("itakura-saito"))
-    normalizer_reads_mean = False
-
-    def log_measure(self, coordinates):
-        return jnp.zeros((), coordinates.dtype)
-
-    def draw_centers(self, key, inverse_temperature, means):
-        shape = jnp.broadcast_to((inverse_temperature * means.mass)[:, None], means.sum.shape)
-        return shape * means.mean * jnp.exp(-jax.random.loggamma(key, shape))
-
-    def log_normalizer(self, inverse_temperature, means):
-        """d (log(2 pi / r) / 2 + R(r)), r = lambda W: the rest of r + log Gamma(r) - r log r."""
-        rate = inverse_temperature * means.mass
-        return means.sum.shape[1] * (0.5 * jnp.log(2 * math.pi / rate) + _stirling_remainder(rate))
+@inner
+def leaving(loss, x, w, total, mass, old, new):
+    """What a cluster saves when its unit (x, w) leaves: the cost of joining the rest."""
+    rest = mass - w
+    if rest <= 0.0:
+        return 0.0
+    for e in range(len(x)):
+        old[e] = (total[e] - w * x[e]) / rest
+        new[e] = total[e] / mass
+    return w * loss.paid(x, new) + rest * loss.paid(old, new)
 
 
-@dataclass(frozen=True)
-class BinaryLoss(BregmanLoss):
-    """Logistic (Bernoulli) divergence of shares in [0, 1]. Conjugate centres are beta.
-
-    Parameters
-    ----------
-    dissimilarity : Bregman, optional
-        By default "binary".
-    degree : float, default 2.0
-        To second order, see `BregmanLoss`.
-    translation_invariant : bool, default False
-        See `Loss`.
-
-    Notes
-    -----
-    The measure is mu(dm) = (m (1 - m))^(-1/2) dm.
-
-    Examples
-    --------
-    >>> import bayesfair as bf
-    >>> bf.gibbs.BinaryLoss().dissimilarity.name
-    'binary'
-    """
-
-    dissimilarity: Any = field(default_factory=lambda: resolve_dissimilarity("binary"))
-
-    def coordinates(self, centers):
-        return jnp.log(centers) - jnp.log1p(-centers)
-
-    def centers_at(self, coordinates):
-        edge = jnp.finfo(coordinates.dtype).epsneg
-        return jnp.clip(jax.nn.sigmoid(coordinates), edge, 1 - edge)
-
-    def log_measure(self, coordinates):
-        return 0.5 * (jax.nn.log_sigmoid(coordinates) + jax.nn.log_sigmoid(-coordinates)).sum()
-
-    def draw_centers(self, key, inverse_temperature, means):
-        mass, mean = (inverse_temperature * means.mass)[:, None], jnp.clip(means.mean, 0.0, 1.0)
-        edge = jnp.finfo(means.sum.dtype).epsneg  # a beta draw may round to 0 or 1, where the divergence is infinite
-        return jnp.clip(jax.random.beta(key, mass * mean + 0.5, mass * (1 - mean) + 0.5), edge, 1 - edge)
-
-    def log_normalizer(self, inverse_temperature, means):
-        """d (log(2 pi / r) / 2 - R(r)) + sum Q(r ubar) + Q(r (1 - ubar)), r = lambda W: the log of a beta function."""
-        rate = inverse_temperature * means.mass
-        ones = inverse_temperature * means.sum
-        # W - sum, not W (1 - mean): the quotient's rounding, times W, would be an error of whole rows.
-        zeros = inverse_temperature * jnp.maximum(means.mass[:, None] - means.sum, 0.0)
-        total = (_half_step_remainder(ones) + _half_step_remainder(zeros)).sum(1)
-        return total + means.sum.shape[1] * (0.5 * jnp.log(2 * math.pi / rate) - _stirling_remainder(rate))
+@kernel
+def stirling(s):
+    """R(s) = log Gamma(s) - (s - 1/2) log s + s - log(2 pi) / 2, which falls to 0 as 1 / (12 s)."""
+    if s < SERIES_FROM:
+        return lgamma(s) - (s - 0.5) * log(s) + s - HALF_LOG_2PI
+    u = 1.0 / (s * s)
+    return (1 / 12 + u * (-1 / 360 + u * (1 / 1260 + u * (-1 / 1680 + u * (1 / 1188 - u * 691 / 360360))))) / s
 
 
-class PairSums(NamedTuple):
-    """Statistics of the k-dissimilarities: the units, and each cluster's total weight and sum of w w' D over pairs."""
-
-    units: Units
-    count: Int[Array, " clusters"]
-    mass: Float[Array, " clusters"]
-    pairs: Float[Array, " clusters"]
-
-
-@dataclass(frozen=True)
-class DissimilarityLoss(Loss):
-    """Dissimilarities of all pairs in a cluster: L_k = sum of w_i w_j D(u_i, u_j) / (2 W_k).
-
-    A move costs time in proportion to the number of units; for the Bregman family it costs a constant.
-
-    Parameters
-    ----------
-    dissimilarity : Dissimilarity, optional
-        D. By default squared Euclidean.
-    degree : float, default 1.0
-        See `Loss`. Exact for norms.
-    translation_invariant : bool, default True
-        See `Loss`.
-
-    References
-    ----------
-    Rigon, Herring and Dunson (2023).
-
-    Examples
-    --------
-    >>> import bayesfair as bf
-    >>> bf.gibbs.DissimilarityLoss(bf.fairlets.Minkowski(1.0)).homogeneous
-    True
-    """
-
-    degree: float | None = 1.0
-    translation_invariant: bool = True
-
-    @property
-    def homogeneous(self):
-        return isinstance(self.dissimilarity, Minkowski) and self.degree == 1
-
-    def _reach(self, units, center, n_clusters):
-        """sum_i w_i D(center, u_i) over the units of every cluster."""
-        each = units.weight * self.dissimilarity.between(center, units.center)
-        return jnp.where(units.cluster[None, :] == jnp.arange(n_clusters)[:, None], each, 0.0).sum(1)
-
-    def start(self, units, n_clusters) -> PairSums:
-        member = (units.cluster[None, :] == jnp.arange(n_clusters)[:, None]) & (units.weight > 0)
-        reach = jax.lax.map(lambda center: self._reach(units, center, n_clusters), units.center)  # no N x N matrix
-        weight = jnp.where(member, units.weight, 0.0)
-        return PairSums(units, member.sum(1), weight.sum(1), (weight * reach.T).sum(1))
-
-    def cluster_losses(self, units, n_clusters):
-        stats = self.start(units, n_clusters)
-        return self._value(stats.count, stats.mass, stats.pairs)
-
-    @staticmethod
-    def _value(count, mass, pairs):
-        return jnp.where(count > 0, pairs / (2 * jnp.where(count > 0, mass, 1.0)), 0.0)
-
-    def remove(self, stats, i, center, weight, cluster):
-        rest = super().remove(stats.units, i, center, weight, cluster)
-        return self._shift(stats._replace(units=rest), center, weight, cluster, -1)
-
-    def insert(self, stats, i, center, weight, cluster):
-        units = super().insert(stats.units, i, center, weight, cluster)
-        return self._shift(stats, center, weight, cluster, +1)._replace(units=units)
-
-    def _shift(self, stats, center, weight, cluster, sign):
-        """The sums with a unit more or less, from `stats.units` without it."""
-        reach = self._reach(stats.units, center, stats.mass.shape[0])[cluster]
-        return stats._replace(
-            count=stats.count.at[cluster].add(sign),
-            mass=stats.mass.at[cluster].add(sign * weight),
-            pairs=stats.pairs.at[cluster].add(sign * 2 * weight * reach),
-        )
-
-    def insertion(self, stats, i, center, weight, n_clusters):
-        reach = self._reach(stats.units, center, n_clusters)
-        joined = (stats.pairs + 2 * weight * reach) / (2 * (stats.mass + weight))
-        return jnp.where(stats.count > 0, joined, 0.0) - self._value(stats.count, stats.mass, stats.pairs)
+@kernel
+def half_step(s):
+    """Q(s) = log Gamma(s + 1/2) - s log s + s - log(2 pi) / 2, which rises from -log(2) / 2 to 0 as -1 / (24 s)."""
+    if s < SERIES_FROM:
+        return lgamma(s + 0.5) - (s * log(s) if s > 0.0 else 0.0) + s - HALF_LOG_2PI
+    u = 1.0 / (s * s)
+    a, b, c = -1 / 24, 7 / 2880, -31 / 40320
+    return (a + u * (b + u * (c + u * (127 / 215040 + u * (-511 / 608256 + u * 691 * 2047 / 360360 / 2048))))) / s
 
 
-def resolve_loss(loss, power=1.0) -> Loss:
-    """The loss of that name, or the `Loss` itself.
+# The law of a centre: log_g is the log of the integral of exp(-rate d(mean, m)) mu(dm), rate = lambda W, for the measure mu of
+# each loss, and draw_center draws from it. The integral of prod_i exp(-lambda w_i d(x_i, m)) mu(dm) is then g exp(-lambda L).
 
-    The names are those of `bayesfair.fairlets.resolve_dissimilarity`: "kmeans", "manhattan", "minkowski" (the norm
-    ||x - y||_power), "kl", "itakura-saito", "binary".
-    """
-    if isinstance(loss, Loss):
-        return loss
-    dissimilarity = resolve_dissimilarity(loss, power, argument="loss", own="gibbs.Loss")
-    bregman = {one.dissimilarity: one for one in (KMeansLoss(), PoissonLoss(), ItakuraSaitoLoss(), BinaryLoss())}
-    return bregman.get(dissimilarity, DissimilarityLoss(dissimilarity=dissimilarity))
+
+def kmeans_log_g(rate, mass, total):
+    """Normal centres, mu = dm. rate: lambda W; mass: W; total: the weighted sum of the cluster."""
+    return 0.5 * len(total) * log(pi / rate)
+
+
+def kl_log_g(rate, mass, total):
+    """Gamma centres, mu = m^(-1/2) dm."""
+    value = 0.5 * len(total) * log(2.0 * pi / rate)
+    for e in range(len(total)):
+        value += half_step(rate / mass * total[e])
+    return value
+
+
+def itakura_saito_log_g(rate, mass, total):
+    """Inverse gamma centres, mu = dm / m."""
+    return len(total) * (0.5 * log(2.0 * pi / rate) + stirling(rate))
+
+
+def binary_log_g(rate, mass, total):
+    """Beta centres, mu = (m (1 - m))^(-1/2) dm."""
+    value = 0.5 * len(total) * log(2.0 * pi / rate)
+    for e in range(len(total)):
+        value += half_step(rate / mass * total[e]) - stirling(rate)
+        value += half_step(rate / mass * max(mass - total[e], 0.0))
+    return value
+
+
+def no_log_g(rate, mass, total):
+    """A stand-in."""
+    return 0.0
+
+
+def kmeans_center(s, rate, mass, total, center):
+    """Draw a centre from exp(-rate d(mean, m)) mu(dm) into `center`; the others likewise."""
+    for e in range(len(total)):
+        center[e] = total[e] / mass + normal(s) / sqrt(2.0 * rate)
+    return 0.0
+
+
+def kl_center(s, rate, mass, total, center):
+    for e in range(len(total)):
+        center[e] = max(exp(log_gamma(s, rate * max(total[e] / mass, 0.0) + 0.5) - log(rate)), TINY)
+    return 0.0
+
+
+def itakura_saito_center(s, rate, mass, total, center):
+    for e in range(len(total)):
+        center[e] = max(total[e] / mass * exp(log(rate) - log_gamma(s, rate)), TINY)
+    return 0.0
+
+
+def binary_center(s, rate, mass, total, center):
+    for e in range(len(total)):
+        mean = min(max(total[e] / mass, 0.0), 1.0)
+        center[e] = min(max(beta(s, rate * mean + 0.5, rate * (1.0 - mean) + 0.5), EDGE), 1.0 - EDGE)
+    return 0.0
+
+
+def no_center(s, rate, mass, total, center):
+    """A stand-in."""
+    return 0.0
+
+
+CONJUGATE = {
+    "kmeans": (squared_distance, kmeans_log_g, kmeans_center),
+    "kl": (kl_divergence, kl_log_g, kl_center),
+    "itakura-saito": (itakura_saito_divergence, itakura_saito_log_g, itakura_saito_center),
+    "binary": (binary_divergence, binary_log_g, binary_center),
+}
+
+
+# Sums over rows
+
+
+@inner
+def copy_row(x, i, row):
+    """Row i in float64."""
+    for e in range(len(row)):
+        row[e] = x[i, e]
+
+
+@kernel
+def loss_of(x, weight, paid, label, center, row):
+    """sum_i w_i d(x_i, center of its cluster). `row` and `other` are scratch space."""
+    value = 0.0
+    for i in range(len(label)):
+        copy_row(x, i, row)
+        value += weight[i] * paid(row, center[label[i]])
+    return value
+
+
+@kernel
+def reach_all(x, weight, paid, label, reach, row, other):
+    """reach (N, K), from zeros: what every row pays to the other members of a cluster, times their weights."""
+    for i in range(len(label)):
+        copy_row(x, i, row)
+        for j in range(i):
+            copy_row(x, j, other)
+            far = paid(row, other)
+            reach[i, label[j]] += weight[j] * far
+            reach[j, label[i]] += weight[i] * far

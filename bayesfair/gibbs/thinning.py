@@ -4,34 +4,25 @@ import numpy as np
 from jaxtyping import Int, Real
 
 from bayesfair._draws import COMPARED
-from bayesfair.gibbs.sweep import statistics_of
 
 WORTH = 0.5  # independent draws per draw: 4 x 500 draws are worth 1,000, with R-hat below 1.01
-# Looks at a row and a centre between draws: two to four minutes on two cores with 4 x 1,000 draws.
-BUDGET = 4_000_000
-A_SWEEP = 100_000  # looks that take as long as a sweep of a very small table
+BUDGET = 1_000_000  # looks at a row and a coordinate of a centre between draws: about two milliseconds
 SHORTEST = 50  # least number of sweeps in the second half of the warm-up
 SIZE = "cluster_size_"
-TRIPS = "round_trips"  # states of the chain so far that travelled from the hottest replica to the coldest
 
 
-def suitable_thinning(scalars, moves, target) -> int:
+def suitable_thinning(reports, law) -> int:
     """Sweeps per draw that make each worth about half an independent one, within BUDGET; 1 after a short warm-up.
 
-    The slowest of the sizes of clusters and of the `scalars` (reports of `warm_up`) that are declared as parameters or
-    quantities decides, and with replicas the time of a round trip.
+    The slowest of the sizes of clusters and of the `reports` of the warm-up {name: (chains, sweeps)} decides, if they are
+    parameters or quantities.
     """
-    compared = {name for name, statistic in statistics_of(target, moves).items() if statistic.kind in COMPARED}
-    kept = [values for name, values in scalars.items() if name in compared or name.startswith(SIZE)]
-    n_sweeps = kept[0].shape[1] if kept else 0
-    if n_sweeps < 2 * SHORTEST:
+    compared = {name for name, statistic in law.statistics.items() if statistic.kind in COMPARED}
+    kept = [values for name, values in reports.items() if name in compared or name.startswith(SIZE)]
+    if not kept or kept[0].shape[1] < SHORTEST:
         return 1
-    slowest = max(autocorrelation_time(values[:, n_sweeps // 2 :]) for values in kept)
-    if TRIPS in scalars:  # modes may differ although every scalar is alike
-        made = (scalars[TRIPS][:, -1] - scalars[TRIPS][:, 0]).mean()
-        slowest = max(slowest, n_sweeps / max(made, 1.0))
-    affordable = BUDGET / (A_SWEEP + target.n_obs * target.looks_per_row)
-    return max(1, int(min(np.ceil(WORTH * slowest), affordable)))
+    slowest = max(map(autocorrelation_time, kept))
+    return max(1, int(min(np.ceil(WORTH * slowest), BUDGET / law.looks_per_sweep)))
 
 
 def autocorrelation_time(values: Real[np.ndarray, "chains sweeps"]) -> float:

@@ -1,8 +1,7 @@
 """Fair mixtures for NumPyro: model functions, the label sweep, replica exchange over the fairness weight, checks."""
 
 import bayesfair._jax  # noqa: F401
-from bayesfair.gibbs.replicas import ladder
-from bayesfair.models.exchange import ReplicaExchange
+from bayesfair.models.exchange import ReplicaExchange, ladder
 from bayesfair.models.labels import labelled_kernel
 from bayesfair.models.mixtures import (
     fair_categorical_mixture,

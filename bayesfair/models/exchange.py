@@ -11,9 +11,9 @@ from numpyro.infer.mcmc import MCMCKernel
 from numpyro.primitives import Messenger
 from numpyro.util import is_prng_key
 
-from bayesfair._check import message
-from bayesfair.gibbs.replicas import exchange
+from bayesfair._check import check_integer, message
 
+RATIO, FEWEST_ROWS = 0.6, 10  # ratio of neighbours on the default ladder; rows that the hottest replica sees
 BETA = "_inverse_temperature"  # keyword that passes a replica's inverse temperature to the tempered model
 
 
@@ -173,3 +173,63 @@ def check_ladder(argument, inverse_temperatures):
         rule = "be two or more increasing numbers from 0 on, the last one 1"
         raise ValueError(message(argument, rule, repr(inverse_temperatures), "See bayesfair.models.ladder."))
     return betas
+
+
+def exchange(key, energy, betas):
+    """Order (replicas,) of the states after as many rounds of `swap` as replicas, and the share of swaps accepted (pairs,)."""
+    n_rounds = 2 * ((len(betas) + 1) // 2)
+
+    def one(order, part):
+        key, parity = part
+        moved, accepted = swap(key, energy[order], betas, parity)
+        return order[moved], accepted
+
+    rounds = jax.random.split(key, n_rounds), jnp.arange(n_rounds) % 2
+    order, accepted = jax.lax.scan(one, jnp.arange(len(betas)), rounds)
+    return order, 2 * accepted.mean(0)  # every pair is tried in every other round
+
+
+def swap(key, energy, betas, parity):
+    """One round: the order (replicas,) after swaps of the pairs (r, r + 1) with r of this parity, and which were made.
+
+    The probability is min(1, exp((beta_{r+1} - beta_r) (V_{r+1} - V_r))), V = `energy` (replicas,).
+    """
+    n_pairs = len(betas) - 1
+    log_ratio = jnp.diff(betas) * jnp.diff(energy)
+    accepted = (jnp.arange(n_pairs) % 2 == parity) & (jnp.log(jax.random.uniform(key, (n_pairs,))) < log_ratio)
+    takes_next, takes_last = jnp.append(accepted, False), jnp.insert(accepted, 0, False)
+    return jnp.arange(n_pairs + 1) + takes_next - takes_last, accepted
+
+
+def ladder(n_obs, ratio=RATIO):
+    """Inverse temperatures for `ReplicaExchange`, a geometric sequence that ends at 1.
+
+    The hottest replica sees about ten rows.
+
+    Parameters
+    ----------
+    n_obs : int, at least 1
+        Number of rows.
+    ratio : float, default 0.6
+        Ratio of neighbours, between 0 and 1. Neighbours exchange states often if 1 - ratio is below about sqrt(2 / p) for
+        p parameters.
+
+    Returns
+    -------
+    numpy.ndarray
+        Increasing.
+
+    Raises
+    ------
+    ValueError
+        If there is no row.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> float(bf.models.ladder(100)[-1])
+    1.0
+    """
+    check_integer("n_obs", n_obs)
+    n_steps = max(1, int(np.ceil(np.log(max(n_obs / FEWEST_ROWS, 1)) / -np.log(ratio))))
+    return ratio ** np.arange(n_steps, -1.0, -1.0)

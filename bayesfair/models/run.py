@@ -14,7 +14,7 @@ from bayesfair.engines.mixture import check_has_density
 from bayesfair.engines.tables import Encoder
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import gap
-from bayesfair.gibbs.replicas import ladder
+from bayesfair.models.exchange import ladder
 from bayesfair.models.guide import draw_from_guide
 from bayesfair.models.observed import Observed, membership, observe, rows_of
 from bayesfair.models.parameters import Mixture, Prior

@@ -41,7 +41,7 @@ def fairlets(source: "DataTree | Decomposition", *, threshold: float = 0.1, ax: 
     Parameters
     ----------
     source : xarray.DataTree or Decomposition
-        A posterior that keeps its fairlets, `GibbsFairClustering(keep_fairlets=True)`: a line is as strong as the share of
+        A posterior that keeps its fairlets, `target=bf.gibbs.Joint(keep_fairlets=True)`: a line is as strong as the share of
         draws in which its ends share a fairlet. Or what `bayesfair.fairlets.decompose` returns.
     threshold : float, default 0.1
         Pairs that share a fairlet in a smaller share of the draws have no line.

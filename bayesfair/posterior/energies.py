@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesfair._names import DataTree
-from bayesfair.posterior.saved import settings_of
+from bayesfair.posterior.saved import settings_of, target_of
 from bayesfair.posterior.schema import variable
 from bayesfair.posterior.view import once
 
@@ -48,7 +48,8 @@ def energies_of(tree: "DataTree") -> Energies | None:
     """The energies of a tree of `GibbsFairClustering` under one of the KNOWN targets; None for other trees."""
     parameters = settings_of(tree).get("parameters", {})
     lambda_c, loss = variable(tree, "posterior", "lambda_c"), variable(tree, "sample_stats", "clustering_loss")
-    if parameters.get("target") not in KNOWN or lambda_c is None or loss is None:
+    target = target_of(tree)
+    if target.get("name") not in KNOWN or lambda_c is None or loss is None:
         return None
     lambdas, losses = lambda_c.values.astype(float), loss.values.astype(float)
     lambda_f, of_fairlets = variable(tree, "posterior", "lambda_f"), variable(tree, "sample_stats", "fairlet_loss")
@@ -56,10 +57,8 @@ def energies_of(tree: "DataTree") -> Energies | None:
         losses = losses + lambda_f.values / lambdas * of_fairlets.values
     shape, rate = _prior(parameters.get("inverse_temperature"))
     if rate:
-        members = variable(tree, "sampler_state", "members")
-        if members is None and parameters["target"] != "labels":  # the mean size of a fairlet is unknown
-            return None
-        rate /= 1.0 if members is None else tree["posterior"].sizes["obs"] / members.sizes["fairlet"]
+        n_obs = tree["posterior"].sizes["obs"]
+        rate /= n_obs / target.get("n_fairlets", n_obs)  # the mean size of a fairlet
     least = losses.min() + (rate or 0.0)
     has_law = lambdas.min() > 0 and (least > 0 or (least == 0 and shape is None))
     return Energies(lambdas, losses, shape, rate) if has_law else None

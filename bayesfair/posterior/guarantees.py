@@ -4,13 +4,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayesfair._check import listed
 from bayesfair._names import DataTree
 from bayesfair._partitions import tables_with
-from bayesfair.fairness.balanced import BalanceConstraint, balance_constraint
-from bayesfair.fairness.bounded_sizes import bounded
+from bayesfair.fairness.balanced import BalanceConstraint, balance_constraint, constraint_of
+from bayesfair.fairness.bounded_sizes import balance_of
 from bayesfair.fairness.groups import Groups
-from bayesfair.fairness.metrics import cluster_balance, looked_at, masses_of_attributes, rows_off
-from bayesfair.posterior.saved import plain, promise_of, settings_of
+from bayesfair.fairness.metrics import cluster_balance, looked_at, rows_off
+from bayesfair.posterior.saved import plain, promise_of, settings_of, target_of
 from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of, other_than_run, variable
 from bayesfair.posterior.view import once
 
@@ -25,11 +26,11 @@ def guarantee(tree: "DataTree") -> str | None:
     groups = groups_of(tree)
     if groups is None or len(groups.names) < 2:
         return _of_sizes(tree).strip() or None
-    parameters, promise = settings_of(tree).get("parameters", {}), promise_of(tree)
+    promise = promise_of(tree)
     if is_part(tree):
         return "These are not the run's rows in its order: nothing is guaranteed for a part, or for repeated rows."
     if promise == "labels":
-        return _of_labels(tree, groups, parameters.get("min_balance", "exact")) + _of_sizes(tree)
+        return _of_labels(tree, groups, target_of(tree)["min_balance"]) + _of_sizes(tree)
     bound = guaranteed_balance(tree)
     if bound is None:
         return _NO_PROMISE
@@ -42,18 +43,17 @@ def guarantee(tree: "DataTree") -> str | None:
 
 def is_exact(tree: "DataTree") -> bool:
     """Does the method guarantee every group its share of every cluster to within one row?"""
-    least = settings_of(tree).get("parameters", {}).get("min_balance", "exact")
-    return promise_of(tree) == "labels" and least == "exact" and not is_part(tree)
+    return promise_of(tree) == "labels" and target_of(tree)["min_balance"] == "exact" and not is_part(tree)
 
 
 def doubt_of_fairlets(tree: "DataTree") -> str:
     """A sentence on fixed fairlets that are not proved optimal; "" if they are, or if draws change them."""
-    about = settings_of(tree).get("fairlets") or {"gap": 0.0}
-    if about["gap"] == 0:
+    gap = settings_of(tree).get("gap_of_fairlets") or 0.0
+    if gap == 0:
         return ""
     from bayesfair.fairlets.decomposition import describe_gap
 
-    return f"The fairlets, which are the same in all draws, are not proved optimal: {describe_gap(**about)}."
+    return f"The fairlets, which are the same in all draws, are not proved optimal: {describe_gap(gap)}."
 
 
 def is_part(tree) -> bool:
@@ -67,32 +67,67 @@ def at_least(balance) -> str:
 
 
 def _of_labels(tree, groups: Groups, min_balance) -> str:
-    own = " of each attribute on its own" if groups.attributes else ""
-    own = f" of {' x '.join(part.column for part in groups.crosses)}" if groups.crosses else own
+    masses, own = masses_of(tree), " of each attribute on its own" if groups.attributes else _of_both(groups)
     if min_balance != "exact":
-        if least_balance(masses_of(tree), groups) < min_balance - ROUNDING:
+        if least_balance(masses, groups) < min_balance - ROUNDING:
             return _NO_PROMISE
         return f"By construction none can fall below {min_balance:g}: every cluster is at least so balanced{own}."
-    off, count, name, size = farthest_from_share(masses_of(tree), groups)
-    if off >= 1:
+    room = _room_of(tree)
+    apart = {name: _farthest(held, names) for name, (names, held) in balanced_of(masses, groups).items()}
+    *_, together = apart
+    rooms = {name: room if groups.crosses and name == together else 1 for name in apart}
+    if any(apart[name][0] >= rooms[name] for name in apart):
         return _NO_PROMISE
-    off = np.floor(off * 100) / 100  # rounded down, so that less than one row is not shown as one
+    if room > 1:
+        own, beside = _of_each(groups), _of_room(room, apart.pop(together))
+    else:
+        beside = beside_guarantee(masses, groups)
+    off, count, name, size = max(apart.values())
     return (
         f"By construction every group{own} has its share of every cluster in every draw to within one row, the most that "
-        f"whole rows allow; the farthest from it was {off:.2f} of a row ({count:,} of {name} in a cluster of {size:,})."
-        f"{beside_guarantee(masses_of(tree), groups)}"
+        f"whole rows allow; the farthest from it was {_less_than_one(off)} ({count:,} of {name} in a cluster of {size:,})."
+        f"{beside}"
     )
 
 
-def beside_guarantee(masses, groups: Groups) -> str:
-    """How far the counts are that several attributes leave without a guarantee, after a space; "" for one attribute.
+def _of_each(groups):
+    """Whose groups, in words, where several attributes are balanced each and together."""
+    return f" of {listed(part.column for part in groups.crosses)}" if groups.crosses else ""
 
-    Of combinations that are balanced these are the attributes by themselves, else the combinations.
-    """
+
+def _of_both(groups):
+    return f"{_of_each(groups)}, and every combination of them," if groups.crosses else ""
+
+
+def _of_room(room, farthest):
+    return (
+        f" No such counts were found for their combinations too: these are within {room} rows, the least found; "
+        f"{_in_rows(*farthest)}."
+    )
+
+
+@once
+def _room_of(tree):
+    """Less than so many rows every combination is from its share, by the run's constraint; 1 where it is so in all draws."""
+    groups = groups_of(tree)
+    if not groups.crosses or _farthest(masses_of(tree), groups.names)[0] < 1:
+        return 1
+    return balance_of(balance_kept(tree)).room
+
+
+def balanced_of(masses, groups: Groups):
+    """`looked_at`, without combinations where attributes are balanced on their own."""
+    every = looked_at(masses, groups)
     if groups.attributes:
-        return f" Their combinations are not guaranteed that: {_in_rows(*_farthest(masses, groups.names))}."
-    each = farthest_of_each(masses, groups)
-    return f" An attribute by itself is not guaranteed that. {each}." if each else ""
+        every.popitem()
+    return every
+
+
+def beside_guarantee(masses, groups: Groups) -> str:
+    """How far combinations are that attributes on their own leave without a guarantee, after a space; else ""."""
+    if not groups.attributes:
+        return ""
+    return f" Their combinations are not guaranteed that: {_in_rows(*_farthest(masses, groups.names))}."
 
 
 def farthest_of_each(masses, groups: Groups) -> str:
@@ -103,8 +138,12 @@ def farthest_of_each(masses, groups: Groups) -> str:
 
 def _in_rows(off, count, name, size):
     """A farthest count in words; less than one row is rounded down, so that it is not shown as one."""
-    off = f"{np.floor(off * 100) / 100:.2f} of a row" if off < 1 else f"{off:,.1f} rows"
+    off = _less_than_one(off) if off < 1 else f"{off:,.1f} rows"
     return f"the farthest count was {off} off ({count:,} of {name} in a cluster of {size:,})"
+
+
+def _less_than_one(off):
+    return f"{np.floor(off * 100) / 100:.2f} of a row"
 
 
 def _of_sizes(tree) -> str:
@@ -121,14 +160,13 @@ def _of_sizes(tree) -> str:
 
 def bounds_of_sizes(tree):
     """`size_min` and `size_max` of the tree's run; None if its rows have no guarantee."""
-    known = {} if promise_of(tree) != "labels" or is_part(tree) else settings_of(tree).get("parameters", {})
+    known = {} if promise_of(tree) != "labels" or is_part(tree) else target_of(tree)
     return {name: known.get(name) for name in ("size_min", "size_max")}
 
 
 def farthest_from_share(masses, groups: Groups):
     """(rows off, members, the group's name, the cluster's size) at the largest distance of a group from its share."""
-    balanced = zip(groups.attributes or (groups,), masses_of_attributes(masses, groups))
-    return max(_farthest(held, part.names) for part, held in balanced)
+    return max(_farthest(held, names) for names, held in balanced_of(masses, groups).values())
 
 
 def _farthest(masses, names):
@@ -178,7 +216,7 @@ class OfFairlets(NamedTuple):
     def rows(self):
         """(A, b): a cluster with counts n can be formed if A n <= b."""
         pairs, each = np.argwhere(np.isfinite(self.most)), np.eye(len(self.most))
-        return each[pairs[:, 0]] - self.most[tuple(pairs.T)][:, None] * each[pairs[:, 1]], 0.0
+        return each[pairs[:, 0]] - self.most[tuple(pairs.T)][:, None] * each[pairs[:, 1]], np.zeros(len(pairs))
 
 
 def balance_kept(tree: "DataTree") -> BalanceConstraint | OfFairlets | None:
@@ -189,8 +227,7 @@ def balance_kept(tree: "DataTree") -> BalanceConstraint | OfFairlets | None:
         return None
     groups = groups or everyone(tree)
     if promise_of(tree) == "labels" and not is_part(tree):
-        constraint = balance_constraint(groups, settings_of(tree)["parameters"].get("min_balance", "exact"))
-        return bounded(constraint, count_clusters(tree), len(groups.code), **bounds)
+        return constraint_of(groups, target_of(tree)["min_balance"], count_clusters(tree), **bounds)
     held = fairlet_capacities(tree)
     if held is None:
         least = least_balance(masses_of(tree), groups)
@@ -205,14 +242,7 @@ def fairlet_capacities(tree):
     """The capacities of the fairlets by the run's settings; None without balanced fairlets, or for a part of a run's rows."""
     from bayesfair.fairlets.compositions import capacities
 
-    groups = groups_of(tree)
-    members = variable(tree, "sampler_state", "members")
-    parameters = settings_of(tree).get("parameters", {})
-    one_by_one = plain(parameters.get("composition", "singletons")) == "singletons"
-    if groups is None or members is None or one_by_one or is_part(tree):
+    groups, composition = groups_of(tree), target_of(tree).get("composition", "singletons")
+    if groups is None or plain(composition) == "singletons" or is_part(tree):
         return None
-    try:
-        held = capacities(groups.sizes, parameters["composition"], groups.names)
-    except (TypeError, ValueError):
-        return None
-    return held if len(held.lower) == members.sizes["fairlet"] else None
+    return capacities(groups.sizes, composition, groups.names)

@@ -50,6 +50,6 @@ def _placed(labels, counts, code, constraint):
     held = cell_masses(labels, code, (len(counts), code.max() + 1))
     if constraint.satisfied(held[held.any(1)]).all():
         return labels
-    from bayesfair.balanced.placement import cheapest_near  # loads JAX
+    from bayesfair.balanced.placement import cheapest_near  # loads Numba
 
     return cheapest_near(held, -counts.T, code, constraint, np.zeros(held.T.shape))

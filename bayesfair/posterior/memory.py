@@ -8,7 +8,7 @@ from bayesfair._check import message
 from bayesfair._memory import free_disk, free_memory, in_words
 
 _ROW = 300  # bytes per row that the tree and its summaries need beside the labels
-_TARGET, _STATE, _OPENED = 80, 70, 200  # while a Gibbs sampler runs: once, per chain, per chain with changing fairlets
+_DATA, _PAIRS, _LABEL, _FAIRLETS = 60, 600, 8, 40  # bytes per row while a Gibbs sampler runs; the last two of a chain
 _LARGE = 100_000_000  # bytes; less is never refused
 
 
@@ -26,10 +26,9 @@ def check_memory(
 
 
 def sampler_bytes(num_chains, dim, *, moves_fairlets):
-    """Bytes per row of a Gibbs sampler beside its draws: its table in float32 and the chains that run at once."""
-    at_once = min(num_chains, os.cpu_count() or 1)
-    of_chain = _STATE + (_OPENED + 4 * dim) * moves_fairlets
-    return _TARGET + 4 * dim + of_chain * at_once
+    """Bytes per row of a Gibbs sampler beside its draws: its data and starts, and the chains' states, twice for a while."""
+    of_state = _FAIRLETS + 4 * dim if moves_fairlets else _LABEL
+    return _DATA + _PAIRS * moves_fairlets + 2 * num_chains * of_state
 
 
 def fairlet_bytes(num_chains, num_kept, num_obs):

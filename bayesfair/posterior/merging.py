@@ -11,13 +11,23 @@ from bayesfair._draws import COMPARED
 from bayesfair._names import DataTree
 from bayesfair.posterior.energies import is_own
 from bayesfair.posterior.partitions import point_of
-from bayesfair.posterior.saved import plain, settings_of
+from bayesfair.posterior.saved import plain, settings_of, target_of
 from bayesfair.posterior.schema import about_whole, flat_labels, group_names, scalars_of, variable
 from bayesfair.posterior.tree import add_derived
 from bayesfair.posterior.view import View
 
 OF_DRAWS = "posterior", "sample_stats", "log_likelihood", "log_prior"  # groups with chains
-OF_A_RUN = {"num_chains", "num_warmup", "num_draws", "random_state", "progress_bar", "mesh", "chain_method", "starts"}
+OF_A_RUN = {
+    "num_chains",
+    "num_warmup",
+    "num_draws",
+    "random_state",
+    "progress_bar",
+    "n_jobs",
+    "modes",
+    "chain_method",
+    "starts",
+}
 
 
 def concatenate(trees: Sequence["DataTree"]) -> "DataTree":
@@ -48,7 +58,7 @@ def concatenate(trees: Sequence["DataTree"]) -> "DataTree":
     --------
     >>> import bayesfair as bf
     >>> data = bf.datasets.make_well_specified()
-    >>> settings = {"num_warmup": 50, "num_draws": 100, "num_chains": 2, "progress_bar": False}
+    >>> settings = {"num_warmup": 200, "num_draws": 400, "num_chains": 2, "progress_bar": False}
     >>> runs = [
     ...     bf.GibbsFairClustering(2, random_state=seed, **settings).fit(data.features, sensitive_features=data.sensitive)
     ...     for seed in (0, 1)
@@ -157,6 +167,6 @@ def _equal(first, tree, group, name):
 
 def _same_settings(first, tree):
     """{setting in words: is it the same?} for the estimators of two trees."""
-    a, b = (settings_of(one).get("parameters", {}) for one in (first, tree))
+    a, b = ({**settings_of(one).get("parameters", {}), "target": target_of(one)} for one in (first, tree))
     names = (set(a) | set(b)) - OF_A_RUN
     return {f"setting `{name}`": json.dumps(plain(a.get(name))) == json.dumps(plain(b.get(name))) for name in names}

@@ -123,7 +123,7 @@ def _not_known(unknown, found, apart):
         text += f" ({found['starts'].values[0]} of {found.attrs['num_starts']} starts ended in the best one"
         text += f", and their losses are at least {dearer:.3g} higher)" if dearer > 0 else ")"
         if np.isfinite(found["upper"].values[unknown]).any():
-            text += ": bounds are too wide; longer jumps, such as mode_jumps=4097, or tempering=True may tell"
+            text += ": bounds are too wide; longer jumps, such as modes=bf.gibbs.ModeSearch(jumps=65537), may tell"
     if not apart:
         return text
     how = "by where chains began" if found.attrs["num_starts"] == 0 else "by how often starts found them"

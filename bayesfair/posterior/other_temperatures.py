@@ -71,7 +71,7 @@ def temperature_sensitivity(tree: "DataTree", factors: Sequence[float] = FACTORS
     --------
     >>> import bayesfair as bf
     >>> data = bf.datasets.make_well_specified()
-    >>> est = bf.GibbsFairClustering(2, num_chains=2, num_warmup=50, num_draws=100, random_state=0, progress_bar=False)
+    >>> est = bf.GibbsFairClustering(2, num_chains=2, num_warmup=200, num_draws=400, random_state=0, progress_bar=False)
     >>> tree = est.fit(data.features, sensitive_features=data.sensitive).posterior_
     >>> bf.posterior.temperature_sensitivity(tree)["trusted"].loc[1.0].item()
     True

@@ -19,7 +19,7 @@ def fairlet_probability(tree: "DataTree") -> "csr_array":
     Parameters
     ----------
     tree : xarray.DataTree
-        A posterior that keeps its fairlets: `GibbsFairClustering(keep_fairlets=True)`, or a number.
+        A posterior that keeps its fairlets: `target=bf.gibbs.Joint(keep_fairlets=True)`, or a number.
 
     Returns
     -------
@@ -35,8 +35,8 @@ def fairlet_probability(tree: "DataTree") -> "csr_array":
     --------
     >>> import bayesfair as bf
     >>> data = bf.datasets.make_well_specified()
-    >>> settings = {"num_chains": 2, "num_warmup": 50, "num_draws": 100, "random_state": 0, "progress_bar": False}
-    >>> est = bf.GibbsFairClustering(2, keep_fairlets=True, **settings)
+    >>> settings = {"num_chains": 2, "num_warmup": 200, "num_draws": 400, "random_state": 0, "progress_bar": False}
+    >>> est = bf.GibbsFairClustering(2, target=bf.gibbs.Joint(keep_fairlets=True), **settings)
     >>> P = bf.posterior.fairlet_probability(est.fit(data.features, sensitive_features=data.sensitive).posterior_)
     >>> P.sum(1).round(6).tolist() == [1.0] * 100  # of pairs: everybody has one partner in every draw
     True
@@ -85,8 +85,8 @@ def fairlet_summary(tree: "DataTree") -> "DataFrame":
     --------
     >>> import bayesfair as bf
     >>> data = bf.datasets.make_well_specified()
-    >>> settings = {"num_chains": 2, "num_warmup": 50, "num_draws": 100, "random_state": 0, "progress_bar": False}
-    >>> est = bf.GibbsFairClustering(2, keep_fairlets=100, **settings)
+    >>> settings = {"num_chains": 2, "num_warmup": 200, "num_draws": 400, "random_state": 0, "progress_bar": False}
+    >>> est = bf.GibbsFairClustering(2, target=bf.gibbs.Joint(keep_fairlets=100), **settings)
     >>> table = bf.posterior.fairlet_summary(est.fit(data.features, sensitive_features=data.sensitive).posterior_)
     >>> table.attrs["anchors"]
     50
@@ -139,8 +139,8 @@ def fairlet_graph(tree: "DataTree", threshold: float = 0.1) -> "Graph":
     --------
     >>> import bayesfair as bf
     >>> data = bf.datasets.make_well_specified()
-    >>> settings = {"num_chains": 2, "num_warmup": 50, "num_draws": 100, "random_state": 0, "progress_bar": False}
-    >>> est = bf.GibbsFairClustering(2, keep_fairlets=True, **settings)
+    >>> settings = {"num_chains": 2, "num_warmup": 200, "num_draws": 400, "random_state": 0, "progress_bar": False}
+    >>> est = bf.GibbsFairClustering(2, target=bf.gibbs.Joint(keep_fairlets=True), **settings)
     >>> graph = bf.posterior.fairlet_graph(est.fit(data.features, sensitive_features=data.sensitive).posterior_)
     >>> graph.number_of_nodes()
     100
@@ -166,7 +166,7 @@ def _fairlets_of(tree):
     """The fairlets of the draws that keep them (draws, obs); ValueError if none does."""
     fairlet = variable(tree, "posterior", "fairlet")
     if fairlet is None:
-        remedy = "Fit GibbsFairClustering(target='joint', keep_fairlets=True); 'cut' keeps them too."
+        remedy = "Fit GibbsFairClustering(target=bf.gibbs.Joint(keep_fairlets=True)); bf.gibbs.Cut keeps them too."
         raise ValueError(message("tree", "hold `fairlet` in its group 'posterior'", "none", remedy))
     if fairlet.dims not in (AXES, (AXES[0], KEPT, AXES[2])) or 0 in fairlet.shape:
         rule, got = "hold at least one draw of `fairlet`", f"`fairlet` {fairlet.dims} of shape {fairlet.shape}"

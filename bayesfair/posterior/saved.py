@@ -9,10 +9,18 @@ from bayesfair._memory import in_words
 from bayesfair.posterior.schema import groups_of
 from bayesfair.posterior.view import once
 
-FORMAT = 2  # of the settings and state of a run; it grows with every form unknown to earlier versions
+FORMAT = 3  # of the settings and state of a run; it grows with every form unknown to earlier versions
 STATE = "sampler_state"  # group of the tree
 _TYPE = "__type__"
 _NAMED_TUPLES = {"Dispersion": "bayesfair.gibbs", "Prior": "bayesfair.models"}
+_OBJECTS = (
+    "Labels",
+    "Joint",
+    "Cut",
+    "Optimal",
+    "ModeSearch",
+    "Minkowski",
+)  # of `bayesfair.gibbs`, with settings of their own
 
 
 def plain(value):
@@ -28,6 +36,9 @@ def plain(value):
         return {_TYPE: kind, "items": [plain(part) for part in value]}
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
+    if type(value).__name__ in _OBJECTS:
+        own = value.get_params(deep=False) if hasattr(value, "get_params") else vars(value)
+        return {_TYPE: type(value).__name__, "settings": plain(own)}
     array = np.asarray(value)
     if array.ndim > 0:
         return {_TYPE: "array", "items": plain(array.tolist())}
@@ -43,6 +54,8 @@ def restored(value):
     if _TYPE not in value:
         return {key: restored(part) for key, part in value.items()}
     kind, items = value[_TYPE], restored(value.get("items", []))
+    if kind in _OBJECTS:
+        return getattr(import_module("bayesfair.gibbs"), kind)(**restored(value["settings"]))
     if kind in _NAMED_TUPLES:
         return getattr(import_module(_NAMED_TUPLES[kind]), kind)(*items)  # loads JAX, which few settings need
     makers = {"tuple": tuple, "dict": dict, "array": np.array}
@@ -68,11 +81,14 @@ def about_unfinished(done, wanted):
     return {"unfinished": f"{done} of {wanted} draws per chain"} if done < wanted else {}
 
 
+def target_of(tree):
+    """The target of the tree's run: its `name`, its settings, and `n_fairlets` if it has any; {} of other methods."""
+    return settings_of(tree).get("target", {})
+
+
 def promise_of(tree):
-    """The guarantee of the target of the tree's run, in the form of `gibbs.Target.promise`."""
-    settings = settings_of(tree)
-    name = settings.get("parameters", {}).get("target")  # older files have only this; None for a class
-    return settings.get("promise", name if name in (None, "labels") else "fairlets")
+    """What the tree's run guarantees: "labels", "fairlets", or None."""
+    return settings_of(tree).get("promise")
 
 
 def unfinished_of(tree):
@@ -97,7 +113,7 @@ def small_groups(tree):
     """A sentence on the effect of very small groups on the run's fairlets; "" without such groups."""
     from bayesfair.fairlets.compositions import rule_of_small_groups
 
-    groups, composition = groups_of(tree), settings_of(tree).get("parameters", {}).get("composition")
+    groups, composition = groups_of(tree), target_of(tree).get("composition")
     is_automatic = isinstance(composition, str) and composition == "auto"
     if groups is None or promise_of(tree) != "fairlets" or not is_automatic:
         return ""

@@ -60,7 +60,7 @@ class StoredRun:
     def __init__(self, path, lock, wanted=None):
         self.path, self._lock, self.wanted = Path(path), lock, wanted
 
-    def append(self, draws: Draws, sweep, state):
+    def append(self, draws: Draws, state):
         """Append draws, and the state after them: all of it or, if interrupted, nothing."""
         with self._writing() as (root, nodes, attributes):
             last, slot = attributes["draws"] + draws.labels.shape[1], 1 - attributes["state"]
@@ -69,14 +69,14 @@ class StoredRun:
             if draws.fairlets is not None:
                 values[FAIRLETS] = draws.fairlets.fairlet
                 values |= {} if draws.fairlets.number is None else {f"posterior/{KEPT}": draws.fairlets.number}
-            values |= {place: draws.scalar(name) for name, place in _scalars(nodes).items()}
+            values |= {place: draws.scalars[name] for name, place in _scalars(nodes).items()}
             for name, one in values.items():
                 nodes[name]["shape"] = _extend(root[name], one)
             for name, one in state.items():
                 root[f"{STATE}_{slot}/{name}"][...] = one
             nodes = {name: node for name, node in nodes.items() if name not in DERIVED}
             attributes = {**attributes, "draws": last, "state": slot}
-            write_root(self.path, nodes, _unfinished(attributes, sweep, self.wanted))
+            write_root(self.path, nodes, _unfinished(attributes, self.wanted))
 
     def finish(self, about):
         """Number the clusters of all draws alike and add derived results. `about`: attributes of sample_stats.
@@ -151,11 +151,11 @@ def is_stored(tree):
     return labels is not None and is_on_disk(labels)
 
 
-def begin_run(path, tree, sweep, wanted) -> StoredRun:
+def begin_run(path, tree, wanted) -> StoredRun:
     """A new stored run that has the draws and the sampler's state of `tree`, of those `wanted` in each chain."""
     tree, _ = with_plain_attributes(tree)
     attributes = {**_plain(tree.attrs), "draws": tree["posterior"].sizes["draw"]}
-    return StoredRun(path, _create(path, tree, _unfinished(attributes, sweep, wanted)), wanted)
+    return StoredRun(path, _create(path, tree, _unfinished(attributes, wanted)), wanted)
 
 
 def write_store(path, tree):
@@ -218,16 +218,16 @@ def _groups(path, attributes):
     return groups
 
 
-def _unfinished(attributes, sweep, wanted):
+def _unfinished(attributes, wanted):
     """Attributes of the root of an unfinished run; those from about_whole are for finished ones."""
-    settings = {**json.loads(attributes["settings"]), "sweep": sweep, "wanted": wanted}
+    settings = {**json.loads(attributes["settings"]), "wanted": wanted}
     known = {name: value for name, value in attributes.items() if name not in (RUN_SIZES, RUN_ORDER)}
     done = f"{attributes['draws']} of {wanted} draws per chain"
     return {**known, "settings": json.dumps(settings), "unfinished": done}
 
 
 def _scalars(nodes) -> dict[str, str]:
-    """{name: place} of the scalars of every draw, also of those that only an earlier version of the sampler reported."""
+    """{name: place} of the scalars of every draw."""
     places = [place for place, node in nodes.items() if node.get("dimension_names") == ["chain", "draw"]]
     return {place.split("/")[1]: place for place in places if place not in DERIVED}
 
@@ -236,9 +236,6 @@ def _extend(array, values):
     """Append `values` to an array (chain, draw, ...) or (draw,) as of the last commit; return its new shape."""
     axis = min(1, array.ndim - 1)
     length = array.shape[axis] + values.shape[axis]
-    if values.dtype.kind == "f" and not np.can_cast(values.dtype, array.dtype):
-        remedy = "Divide the columns of X by their scale, and fit again."
-        raise ValueError(message("store", f"hold a scalar of all draws in {array.dtype}", values.dtype, remedy))
     array.resize(tuple(length if at == axis else size for at, size in enumerate(array.shape)))
     array[(slice(None),) * axis + (slice(length - values.shape[axis], length),)] = values
     return list(array.shape)

@@ -39,7 +39,7 @@ def with_scaler(tree: "DataTree", scaler) -> "DataTree":
     >>> import bayesfair as bf
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import StandardScaler
-    >>> est = bf.GibbsFairClustering(2, num_chains=2, num_warmup=50, num_draws=100, random_state=0, progress_bar=False)
+    >>> est = bf.GibbsFairClustering(2, num_chains=2, num_warmup=200, num_draws=400, random_state=0, progress_bar=False)
     >>> data, pipe = bf.datasets.make_well_specified(), make_pipeline(StandardScaler(), est)
     >>> fitted = pipe.fit(data.features, gibbsfairclustering__sensitive_features=data.sensitive)
     >>> tree = bf.posterior.with_scaler(pipe[-1].posterior_, pipe[:-1])

@@ -225,7 +225,7 @@ def _repairs(code, clusters, groups, constraint, X, names):
     """
     import pandas as pd
 
-    from bayesfair.balanced.repairs import moves_needed, repair  # loads JAX
+    from bayesfair.balanced.repairs import moves_needed, repair  # loads Numba
 
     shape = len(clusters), len(groups.names)
     counts = cell_masses(code, groups.code, shape)

@@ -14,7 +14,7 @@ from bayesfair.posterior.diagnostics import diagnostic_vars, is_guide, scalar_ta
 from bayesfair.posterior.in_short import brief
 from bayesfair.posterior.partitions import point_of
 from bayesfair.posterior.relabelling import about
-from bayesfair.posterior.saved import cost_of, settings_of
+from bayesfair.posterior.saved import cost_of, settings_of, target_of
 from bayesfair.posterior.verdict import judge, of_all_chains, reading
 from bayesfair.reports import contents as limits
 from bayesfair.reports.contents import (
@@ -88,7 +88,7 @@ def report(
     Examples
     --------
     >>> import bayesfair as bf
-    >>> est = bf.GibbsFairClustering(2, num_chains=2, num_warmup=50, num_draws=100, random_state=0, progress_bar=False)
+    >>> est = bf.GibbsFairClustering(2, num_chains=2, num_warmup=200, num_draws=400, random_state=0, progress_bar=False)
     >>> data = bf.datasets.make_well_specified()
     >>> bf.report(est.fit(data.features, sensitive_features=data.sensitive).posterior_, "report.html")  # doctest: +SKIP
     """
@@ -109,7 +109,9 @@ def _title(contents):
 
 
 def _data(contents):
-    tree, parameters = contents.tree, settings_of(contents.tree).get("parameters", {})
+    tree, parameters = contents.tree, dict(settings_of(contents.tree).get("parameters", {}))
+    if "target" in parameters:
+        parameters["target"] = target_of(tree).get("name", parameters["target"])
     pairs = [("Rows", f"{len(contents.cluster):,}"), ("Features", _feature_names(contents))]
     if contents.weight is not None:
         pairs.append(("Weights", _weights(contents.weight)))
@@ -220,7 +222,7 @@ def _settings(contents):
     """Pairs of a setting and its value, and versions of libraries."""
     settings = settings_of(contents.tree)
     pairs = list(settings.get("parameters", {}).items())
-    pairs += [(term, settings[name]) for name, term in (("seed", "seed"), ("sweep", "sweeps done")) if name in settings]
+    pairs += [(term, settings[name]) for name, term in (("seed", "seed"),) if name in settings]
     return [*pairs, *versions()]
 
 

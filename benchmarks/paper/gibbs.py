@@ -13,13 +13,14 @@ from .sheet import fitted, normalised, over_seeds, there
 
 TITLE = "The Gibbs posterior of fair clusterings"
 RUN = {"num_chains": 2, "num_warmup": 300, "num_draws": 300, "random_state": 0, "progress_bar": False}
+PLAIN = {"target": bf.gibbs.Optimal(composition="singletons")}  # without fairness
 SIMULATED = {"well-specified", "misspecified"}
 
 
 def sampled(data, k, **settings):
     """(the fitted estimator, processor seconds) on standardised columns; simulations are taken as they are."""
     X = data.features.to_numpy(float) if data.name in SIMULATED else normalised(data.features, unit=False)
-    return X, fitted(bf.GibbsFairClustering(k, **RUN, **settings), X, data.sensitive)
+    return X, fitted(bf.GibbsFairClustering(k, **{"target": "joint", **RUN, **settings}), X, data.sensitive)
 
 
 def compare(sheet, where, name, make, k, printed):
@@ -27,7 +28,7 @@ def compare(sheet, where, name, make, k, printed):
 
     def of(seed, fair):
         data = make(seed)
-        settings = {} if fair else {"target": "optimal", "composition": "singletons"}
+        settings = {} if fair else PLAIN
         X, (est, seconds) = sampled(data, k, **settings)
         if fair:
             reference = bf.FairletKMeans(k, random_state=0).fit(X, sensitive_features=data.sensitive).labels_
@@ -53,7 +54,7 @@ def compare(sheet, where, name, make, k, printed):
         sheet.row(where, name, method, ours, {"Balance": balance}, why=why)
     data = make(0)
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.5))
-    for axis, settings in zip(axes, ({"target": "optimal", "composition": "singletons"}, {})):
+    for axis, settings in zip(axes, (PLAIN, {})):
         X, (est, _) = sampled(data, k, **settings)
         bf.plots.uncertainty(est.posterior_, X[:, :2], ax=axis)
         axis.set_title("fair" if not settings else "without fairness")

@@ -1,11 +1,12 @@
-"""Newton's step on the duals of many groups, against the dense solve; and rows that are sorted in parts."""
+"""Moments of soft labels against their definition, Newton's step against the dense solve; and rows that are sorted in parts."""
 
 import tracemalloc
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp, softmax
 
-from bayesfair.balanced import BalancedProblem, annealing, recombination
+from bayesfair.balanced import BalancedProblem, annealing, recombination, soft_labels
 from bayesfair.balanced.annealing import Multipliers
 from bayesfair.balanced.centroids import CENTROIDS
 from bayesfair.datasets import load_adult_sample
@@ -20,6 +21,49 @@ def problem_of(X, code, min_balance="exact", n_clusters=K, weight=None):
     constraint = balance_constraint(encode_groups(code), min_balance, n_clusters)
     weight = np.ones(len(X)) if weight is None else weight
     return BalancedProblem(X, code, weight, constraint, CENTROIDS["kmeans"], n_clusters)
+
+
+def by_definition(loss, X, code, weight, stand_for, centers, alpha, temperature):
+    """Counts, their slope, masses, sums, loss and dual of one start."""
+    if loss == "manhattan":
+        apart = np.abs(X[:, None] - centers)
+        d, pull = apart.sum(2), 1 / np.maximum(apart, soft_labels.NEAR)
+    else:
+        a, b = CENTROIDS[loss].affine(centers)
+        d, pull = a + X @ b.T, np.ones((len(X), *centers.shape))
+    d, times = d * weight[:, None], stand_for[code][:, None]
+    logits = alpha[code] - d / temperature
+    soft, member = softmax(logits, 1), code[:, None] == np.arange(len(alpha))
+    counts = np.einsum("nk,ng->gk", times * soft, member)
+    slope = np.einsum("gk,kl->gkl", counts, np.eye(len(centers))) - np.einsum(
+        "nk,nl,ng->gkl", times * soft, soft, member, optimize=True
+    )
+    pulled = (times * soft * weight[:, None])[..., None] * pull
+    return (
+        counts,
+        slope,
+        pulled.sum(0),
+        (pulled * X[:, None]).sum(0),
+        (times * soft * d).sum(),
+        times[:, 0] @ logsumexp(logits, 1),
+    )
+
+
+@pytest.mark.parametrize("loss", ["kmeans", "kl", "manhattan"])
+def test_moments_of_soft_labels_are_those_of_their_definition(loss):
+    """Of groups larger and smaller than a tile, rows that stand for others, weights, hard labels; unwanted starts stay 0."""
+    rng = np.random.default_rng(0)
+    X, code, weight = rng.gamma(2.0, size=(900, 3)), (rng.random(900) < 0.1).astype(int), rng.uniform(0.5, 1.5, 900)
+    rows = annealing.AnnealedRows(X, code, 2, weight, 3 * np.bincount(code))
+    centers, alpha = 0.5 + rng.gamma(2.0, size=(3, 4, 3)), rng.normal(size=(3, 2, 4))
+    for temperature in (2.0, 0.01):
+        found = annealing.moments_of(CENTROIDS[loss], rows, centers, alpha, temperature, np.array([True, False, True]))
+        for start in (0, 2):
+            expected = by_definition(loss, X, code, weight, rows.stand_for, centers[start], alpha[start], temperature)
+            for name, part, wanted in zip(found._fields, found, expected):
+                scale = np.abs(expected[0] if name == "slope" else wanted).max()  # a slope is a difference of counts
+                np.testing.assert_allclose(part[start], wanted, rtol=1e-3, atol=1e-5 * scale, err_msg=name)
+        assert all((part[1] == 0).all() for part in found)
 
 
 @pytest.mark.parametrize(("n_groups", "n_clusters"), [(1, 3), (2, 2), (7, 4), (40, 3)])
@@ -65,7 +109,8 @@ def test_duals_are_found_though_few_rows_are_far_away(monkeypatch):
 
     monkeypatch.setattr(annealing, "balanced_moments", solved)
     annealing.Annealer.of(problem, np.random.default_rng(0)).from_one_cluster(8, 10)
-    assert np.max(left) <= annealing.UNFAIR  # of the people of an average cluster
+    assert np.max(left) <= annealing.ON_THE_WAY  # of the people of an average cluster
+    assert np.max(left[-1]) <= max(annealing.UNFAIR, 1.01 * 10 / len(X))  # or one row of an average cluster
 
 
 def test_rows_that_are_sorted_part_by_part_cool_as_all_at_once(monkeypatch):
@@ -80,7 +125,7 @@ def test_rows_that_are_sorted_part_by_part_cool_as_all_at_once(monkeypatch):
         parts.append(len(annealer.rows.parts))
         return annealer.cool(starts, 8.0)
 
-    one, other = cooled(512), cooled(annealing.BLOCK**2)
+    one, other = cooled(512), cooled(2**20)
     for name in ("centers", "counts", "loss"):  # of duals there are several
         np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-3, atol=1e-3)
     assert parts[0] > 3 > parts[1] == 1
@@ -92,7 +137,7 @@ def test_sorted_rows_are_no_second_table():
     weight = np.ones(n_obs)
     tracemalloc.start()
     rows = annealing.AnnealedRows(X, code, 2, weight)
-    there = sum(float(rows.of(part).there.sum()) for part in rows.parts)
+    there = sum(float(rows.of(part).weight.sum()) for part in rows.parts)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert there == n_obs
@@ -148,7 +193,7 @@ def test_the_duals_of_bounds_are_nearest_to_those_of_equations():
 @pytest.mark.slow
 def test_starts_none_of_which_is_balanced_still_end_somewhere(monkeypatch):
     """Their losses are infinite, and so was the temperature at which all rows cooled them."""
-    monkeypatch.setattr(annealing, "UNFAIR", -1.0)
+    monkeypatch.setattr(annealing, "ON_THE_WAY", -1.0)
     monkeypatch.setattr(recombination, "SAMPLE", 100)
     rng = np.random.default_rng(0)
     problem = problem_of(rng.normal(size=(300, 2)), np.resize([0, 1, 1], 300))

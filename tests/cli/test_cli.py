@@ -80,7 +80,7 @@ def test_settings_reach_the_estimator_and_a_quiet_run_prints_nothing_and_goes_on
     more = ["--composition", "1=1,2=1", "--seed", "7", "--quiet"]
     assert fit(table, run, *more, "--merge-groups-below", "3", "--merged-group-name", "rest") == 0
     est = bf.GibbsFairClustering.load(run)
-    expected = {"composition": {"1": 1, "2": 1}, "min_group_size": 3, "merged_group_name": "rest", "target": "optimal"}
+    expected = {"target__composition": {"1": 1, "2": 1}, "min_group_size": 3, "merged_group_name": "rest"}
     expected |= {"random_state": 7, "num_chains": 2, "num_warmup": 5, "num_draws": 8}
     assert {name: est.get_params()[name] for name in expected} == expected
     assert main(["resume", str(run), "--quiet"]) == 0
@@ -113,10 +113,10 @@ def test_compositions_can_be_typed(text, value):
         (["--n-clusters", "51"], "There are 50 fairlets"),
         (["--n-clusters", "3.5"], "`--n-clusters` must be an integer, at least 1, got '3.5'"),
         (["--seed", "9" * 5000], "`--seed` must be an integer, between 0 and 4294967295"),
-        (["--target", "Joint"], "`--target` must be one of joint, cut, optimal, labels, got 'Joint'"),
+        (["--target", "Joint"], "`--target` must be one of labels, joint, cut, optimal, got 'Joint'"),
         (["--composition", "singleton"], "`--composition` must be auto, singletons"),
         (["--composition", "F=9,F=8"], "Write for example 9,8 or F=9,M=8"),
-        (["--merged-group-name", "rest"], "`--merged-group-name` must come with --merge-groups-below"),
+        (["--merged-group-name", "rest"], "`--merged-group-name` must be left out without --merge-groups-below"),
         (["--separator", ";;"], "`--separator` must be one character, got ';;'"),
         (["--encoding", "latin9000"], "`--encoding` must be known to Python"),
         (["--out", ""], "`--out` must not be empty"),
@@ -125,7 +125,7 @@ def test_compositions_can_be_typed(text, value):
         (["--min-balance", "0.5"], "`--min-balance` must come with --target labels"),
         (["--each-attribute"], "`--each-attribute` must come with --target labels"),
         (["--target", "labels", "--min-balance", "nan"], "`--min-balance` must be exact or a finite number above zero"),
-        (["--target", "cut", "--tempering"], "`--tempering` must be left out for a target without a density"),
+        (["--tempering"], "`--tempering` must come with --method bayesian-mixture"),
     ],
 )
 def test_errors_are_one_line(fit, table, tmp_path, capsys, changes, text):

@@ -126,18 +126,32 @@ def test_settings_go_to_the_estimator_under_its_own_names():
     assert estimator_class("fair-mixture")(**settings).max_gap == 0.1
     typed = "--min-balance 0.8 --each-attribute --thinning 2 --size-max 70 --inverse-temperature 0.5"
     settings = settings_of_method(arguments_of(*typed.split()))
-    expected = {"target": "labels", "min_balance": 0.8, "crossed": False, "thinning": 2, "size_max": 70}
-    expected["inverse_temperature"] = 0.5
-    assert {name: settings[name] for name in expected} == expected
+    expected = {"thinning": 2, "inverse_temperature": 0.5, "n_clusters": 2, "random_state": 0}
+    assert settings.pop("target").get_params() == bf.gibbs.Labels(0.8, crossed=False, size_max=70).get_params()
+    assert settings == expected
     assert settings_of_method(arguments_of("--inverse-temperature", "0.2, 3"))["inverse_temperature"] == (0.2, 3.0)
+
+
+def test_settings_of_targets_losses_and_modes_go_to_the_objects_that_have_them():
+    for target in ("joint", "cut", "optimal"):
+        made = settings_of_method(arguments_of("--target", target, "--composition", "1,2"))["target"]
+        assert (type(made).__name__.lower(), made.composition) == (target, (1, 2))
+    made = settings_of_method(arguments_of("--power", "3", "--num-starts", "7", "--n-jobs", "-1"))
+    assert (made["loss"], made["modes"].num_starts, made["n_jobs"]) == (bf.gibbs.Minkowski(3.0), 7, -1)
+    assert "target" not in made
+    typed = arguments_of("--method", "fairlet-kmeans", "--composition", "1,2")
+    assert settings_of_method(typed)["composition"] == (1, 2)
 
 
 def test_the_help_says_whose_a_setting_is_what_may_be_typed_and_what_is_usual(capsys):
     assert main(["fit", "--help"]) == 0
     shown = re.sub(r"(?<=\w-) ", "", " ".join(capsys.readouterr().out.split()))
     told = [
-        "of gibbs: joint, cut, optimal, labels (default: labels)",
-        "of gibbs, balanced-kmeans: kmeans, manhattan, minkowski, kl, itakura-saito, binary (default: kmeans)",
+        "of gibbs: labels, joint, cut, optimal (default: labels)",
+        "of gibbs, balanced-kmeans: kmeans, manhattan, kl, itakura-saito, binary (default: kmeans)",
+        "of gibbs with --target labels, balanced-kmeans: the least rows of a cluster: an integer, at least 1",
+        "of gibbs with --target joint, cut or optimal, fairlet-kmeans: members of each group",
+        "of gibbs: the loss is the Minkowski norm of this power: a finite number, at least 1 --",
         "of tilted-kmeans: a finite number, at least 0 (default: 0.1)",
         "an integer, at least 0 (default: gibbs 1000, bayesian-mixture 500)",
         "(default: balanced-kmeans 8, fairlet-kmeans 10, fair-mixture 24, tilted-kmeans 16, big-learn 1)",
@@ -150,7 +164,7 @@ def test_what_an_estimator_takes_can_be_typed_and_nothing_else(name, option, cap
     if option.metavar is None:
         assert getattr(arguments_of(option.name), name) is option.const
         return
-    every = [declared(taker.annotation) for taker in takers_of(name).values()]
+    every = [declared(taker.parameter.annotation) for taker in takers_of(name).values()]
     choices = {choice for one in every for choice in one.choices if isinstance(choice, str)}
     assert all(getattr(arguments_of(option.name, choice), name) == choice for choice in choices)
     for number in {number for one in every for number in one.numbers}:
@@ -166,8 +180,14 @@ def test_what_an_estimator_takes_can_be_typed_and_nothing_else(name, option, cap
     [
         (["--tilt", "1"], "`--tilt` must come with --method tilted-kmeans, got --method gibbs"),
         (["--method", "balanced-kmeans", "--num-draws", "9"], "come with --method gibbs or --method bayesian-mixture"),
-        (["--method", "variational", "--processes", "auto"], "`--processes` must come with --method gibbs"),
-        (["--keep-fairlets", "5"], "must come with --target joint, cut or optimal, got --target labels"),
+        (["--keep-fairlets", "5"], "`--keep-fairlets` must come with --target joint or cut, got --target labels"),
+        (
+            ["--composition", "1,2"],
+            "`--composition` must come with --target joint, cut or optimal, got --target labels",
+        ),
+        (["--target", "cut", "--size-min", "9"], "`--size-min` must come with --target labels, got --target cut"),
+        (["--loss", "kl", "--power", "2"], "`--power` must come without --loss, got --loss kl"),
+        (["--method", "balanced-kmeans", "--num-starts", "2"], "`--num-starts` must come with --method gibbs"),
         (["--inverse-temperature", "-2"], "a number above zero, or two of them between a comma, got '-2'"),
         (["--target", "joint", "--inverse-temperature", "0.5"], "must be a pair for targets over fairlets"),
         (["--weights", "x1", "--method", "bayesian-mixture"], "must not come with --method bayesian-mixture"),

@@ -13,7 +13,7 @@ import bayesfair as bf
 SHORT = {"num_chains": 2, "num_draws": 8, "random_state": 0, "progress_bar": False}
 TABLES = {"labels": (PLAIN, THIRDS), "mixture": (MIXED, SEX)}
 MADE = {
-    "labels": lambda: bf.GibbsFairClustering(2, target="labels", num_starts=4, num_warmup=96, **SHORT),
+    "labels": lambda: bf.GibbsFairClustering(2, modes=bf.gibbs.ModeSearch(num_starts=4), num_warmup=96, **SHORT),
     "mixture": lambda: bf.BayesianFairMixture(2, inference="gibbs", **{**MIXTURE, **SHORT}),
 }
 TREE, BASE = "bayesfair.posterior.tree", "bayesfair.estimators.base"

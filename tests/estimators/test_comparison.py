@@ -18,7 +18,7 @@ TRUTH = np.arange(120) % 4
 X = pd.DataFrame(CENTERS[TRUTH] + RNG.normal(size=(120, 2)), columns=["east", "north"], index=np.arange(120)[::-1])
 GROUPS = pd.Series(np.where(np.arange(120) // 4 % 2, "F", "M"), index=X.index)
 GIBBS = bf.GibbsFairClustering(
-    target="optimal", num_chains=2, num_warmup=32, num_draws=40, num_starts=0, random_state=0, progress_bar=False
+    target="optimal", num_chains=2, num_warmup=32, num_draws=40, modes=None, random_state=0, progress_bar=False
 )
 
 

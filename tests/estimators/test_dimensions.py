@@ -7,7 +7,10 @@ import pytest
 import bayesfair as bf
 from bayesfair.engines.tables import Columns
 from bayesfair.estimators.mixed_tables import mixed_table
-from bayesfair.gibbs.losses import resolve_loss
+from bayesfair.fairness import encode_groups
+from bayesfair.gibbs import Minkowski
+from bayesfair.gibbs.loss import resolve_loss
+from bayesfair.gibbs.target import Table
 from bayesfair.gibbs.temperature import holmes_walker
 
 N = 300
@@ -28,9 +31,9 @@ def noise(n_levels, seed=1):
 
 
 @pytest.mark.filterwarnings("ignore:column '.*' has .* levels")
-def counted(numbers, texts=(), loss="kmeans", category_weight="auto", weight=None, power=3.0):
+def counted(numbers, texts=(), loss="kmeans", category_weight="auto", weight=None):
     """(dimensions that count, the encoded rows)."""
-    loss, n_numbers = resolve_loss(loss, power), numbers.shape[1]
+    loss, n_numbers = resolve_loss(loss), numbers.shape[1]
     categorical = np.empty((len(numbers), len(texts)), object)
     for at, text in enumerate(texts):
         categorical[:, at] = text
@@ -59,11 +62,11 @@ def test_columns_of_noise_do_not_raise_lambda(n_levels, n_columns):
 
 
 @pytest.mark.filterwarnings("ignore:column '.*' has .* levels")
-@pytest.mark.parametrize(("loss", "power"), [("kmeans", 2.0), ("manhattan", 1.0), ("minkowski", 3.0)])
+@pytest.mark.parametrize("loss", ["kmeans", "manhattan", Minkowski(3.0)])
 @pytest.mark.parametrize("n_levels", LEVELS)
-def test_a_column_counts_about_as_much_as_a_number_whatever_its_levels(n_levels, loss, power):
+def test_a_column_counts_about_as_much_as_a_number_whatever_its_levels(n_levels, loss):
     numbers, _ = two_heaps()
-    dim, rows = counted(numbers, [noise(n_levels)], loss, power=power)
+    dim, rows = counted(numbers, [noise(n_levels)], loss)
     assert 2 < dim < 3.4
     if loss == "kmeans":  # what it adds to the loss, in numbers
         np.testing.assert_allclose(dim - 2, rows[:, 2:].var(0).sum() / numbers.var(0).mean(), rtol=1e-9)
@@ -75,7 +78,7 @@ def test_a_column_counts_at_its_weight_and_at_most_what_it_spans():
     np.testing.assert_allclose([two, much], [2 * one, 4])
 
 
-@pytest.mark.parametrize("loss", ["kmeans", "manhattan", "minkowski"])
+@pytest.mark.parametrize("loss", ["kmeans", "manhattan", Minkowski(3.0)])
 def test_a_table_beside_itself_counts_once(loss):
     numbers, texts = two_heaps()[0], [noise(5), noise(2)]
     other_names = [np.char.translate(text, str.maketrans("01234", "43210")) for text in texts]
@@ -121,19 +124,21 @@ def test_whole_weights_count_as_repeated_rows(loss):
 
 def test_holmes_walkers_lambda_does_not_rise_with_levels():
     numbers, heap = two_heaps()
-    lambdas = []
-    for n_levels in (2, 20, 100):
-        dim, rows = counted(numbers, [noise(n_levels)])
-        lambdas.append(holmes_walker(resolve_loss("kmeans"), rows, heap, dim=dim))
-    alone = holmes_walker(resolve_loss("kmeans"), numbers, heap)
-    assert max(lambdas) < 1.1 * alone
+
+    def lam(texts):
+        dim, rows = counted(numbers, texts)
+        groups, loss = encode_groups(np.resize(["f", "m"], len(rows))), resolve_loss("kmeans")
+        table = Table(rows, groups, np.ones(len(rows)), 2, loss, "holmes-walker", len(rows) * dim / 2, 0)
+        return holmes_walker(table, heap)
+
+    assert max(lam([noise(n_levels)]) for n_levels in (2, 20, 100)) < 1.1 * lam([])
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few draws
 def test_a_loaded_run_keeps_its_dimensions(tmp_path):
     numbers, _ = two_heaps()
     X = pd.DataFrame(numbers[:40], columns=["a", "b"]).assign(town=noise(5)[:40])
-    short = {"num_chains": 2, "num_warmup": 20, "num_draws": 20, "num_starts": 0, "mode_jumps": False}
+    short = {"num_chains": 2, "num_warmup": 20, "num_draws": 20, "modes": None}
     est = bf.GibbsFairClustering(2, target="labels", **short, random_state=0, progress_bar=False)
     est.fit(X, sensitive_features=np.resize(["f", "m"], 40)).save(tmp_path / "run.nc")
     assert 2 < est._mixed.dim < 3

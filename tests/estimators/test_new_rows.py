@@ -10,10 +10,10 @@ from toys.tables import PLAIN, THIRDS
 
 import bayesfair as bf
 from bayesfair.estimators.new_rows import distances
-from bayesfair.gibbs.losses import resolve_loss
+from bayesfair.gibbs.loss import resolve_loss
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few draws
-SHORT = {"num_chains": 2, "num_warmup": 30, "num_draws": 30, "num_starts": 0, "random_state": 0, "progress_bar": False}
+SHORT = {"num_chains": 2, "num_warmup": 30, "num_draws": 30, "modes": None, "random_state": 0, "progress_bar": False}
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,7 @@ def test_new_rows_are_placed_by_the_settings_of_the_fit(fitted, table):
     X, groups = table
     est = pickle.loads(pickle.dumps(fitted))
     places = est.predict(X), est.predict_proba(X), est.reassign(X, sensitive_features=groups)
-    est.set_params(loss="manhattan", n_clusters=3, target="cut", composition="singletons", min_balance=0.1)
+    est.set_params(loss="manhattan", n_clusters=3, target=bf.gibbs.Cut(composition="singletons"))
     others = est.predict(X), est.predict_proba(X), est.reassign(X, sensitive_features=groups)
     for one, other in zip(places, others):
         np.testing.assert_array_equal(one, other)

@@ -65,7 +65,7 @@ def test_other_columns_than_those_of_the_fit_are_told_before_what_is_in_them(tab
         read_columns(est, frame({"street": columns["a"], **columns}), None, reset=False)
 
 
-SHORT = {"num_chains": 1, "num_warmup": 1, "num_draws": 1, "num_starts": 0, "progress_bar": False, "random_state": 0}
+SHORT = {"num_chains": 1, "num_warmup": 1, "num_draws": 1, "modes": None, "progress_bar": False, "random_state": 0}
 
 
 @pytest.mark.filterwarnings("ignore:Too few draws to tell")

@@ -2,22 +2,20 @@
 
 from itertools import permutations
 
-import jax
 import numpy as np
 import pandas as pd
 import polars
 import pytest
-from exact import normalise
 
 import bayesfair as bf
 from bayesfair.engines.tables import Columns
 from bayesfair.estimators.mixed_tables import mixed_table
 from bayesfair.fairness import encode_groups
-from bayesfair.gibbs import Dispersion, KMeansLoss, Settings, Table
-from bayesfair.gibbs.labellings import Labelling
-from bayesfair.gibbs.losses import resolve_loss
-from bayesfair.gibbs.problem import make_problem
-from bayesfair.gibbs.states import FairletState, InverseTemperatures
+from bayesfair.gibbs import Dispersion, Joint, Labels, Minkowski
+from bayesfair.gibbs.fairlets import LOSS_C, LOSS_F
+from bayesfair.gibbs.loss import resolve_loss
+from bayesfair.gibbs.target import Table
+from bayesfair.gibbs.units import LOSS
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few draws
 N = 40
@@ -25,7 +23,7 @@ SETTINGS = {
     "num_chains": 2,
     "num_warmup": 20,
     "num_draws": 30,
-    "num_starts": 0,
+    "modes": None,
     "target": "optimal",
     "random_state": 0,
     "progress_bar": False,
@@ -48,18 +46,18 @@ def people(n=N):
 SEX = np.resize(["f", "m"], N)
 
 
-def encoded(X, loss="kmeans", power=1.0, category_weight="auto", weight=None):
+def encoded(X, loss="kmeans", category_weight="auto", weight=None):
     X, where = X.astype({"town": object, "owns": object}), [1, 3]
     columns = Columns(X[["age", "hours"]].to_numpy(float), X[["town", "owns"]].to_numpy(object), ["age", "hours"])
-    mixed = mixed_table(columns, where, list(X), resolve_loss(loss, power), category_weight, weight)
+    mixed = mixed_table(columns, where, list(X), resolve_loss(loss), category_weight, weight)
     return mixed, mixed.numbers(columns)
 
 
-@pytest.mark.parametrize(("loss", "power"), [("kmeans", 2.0), ("manhattan", 1.0), ("minkowski", 3.0)])
+@pytest.mark.parametrize(("loss", "power"), [("kmeans", 2.0), ("manhattan", 1.0), (Minkowski(3.0), 3.0)])
 def test_two_rows_pay_for_their_numbers_and_for_every_category_in_which_they_differ(loss, power):
     X = people()
-    _, Z = encoded(X, loss, power, 2.5)
-    paid = resolve_loss(loss, power).dissimilarity.pairwise(Z, Z)
+    _, Z = encoded(X, loss, 2.5)
+    paid = resolve_loss(loss).dissimilarity.pairwise(Z, Z)
     for i, j in [(0, 1), (3, 8), (2, 17), (5, 5), (9, 30)]:
         a, b = X.iloc[i], X.iloc[j]
         numbers = abs(a["age"] - b["age"]) ** power + abs(a["hours"] - b["hours"]) ** power
@@ -85,17 +83,16 @@ def test_the_loss_of_a_cluster_is_that_of_its_pairs():
         np.testing.assert_allclose(loss_of(labels, Z, "kmeans"), naive(labels), rtol=1e-5)
 
 
-@jax.jit
-def losses(target, state):
-    return target.losses(state)
+def table_of(X, groups, weight=None, loss="kmeans", temperature=(0.1,)):
+    """A table of two clusters; lambda has N d / 2 degrees of freedom."""
+    weight = np.ones(len(X)) if weight is None else weight
+    return Table(X, groups, weight, 2, resolve_loss(loss), temperature, weight.sum() * X.shape[1] / 2, 0)
 
 
 def loss_of(labels, Z, loss):
-    """The clustering loss that the posterior over labellings of encoded rows has, in the units of the table."""
-    table = Table(Z, encode_groups(SEX[: len(Z)]))
-    problem = make_problem(table, Settings(2, resolve_loss(loss), (0.1,), target="labels"))
-    paid = losses(problem.target, Labelling(labels.astype(np.int32), np.float32(1.0))).clustering
-    return problem.table.scaling.cost(float(paid)) if loss == "kmeans" else float(paid)
+    """The clustering loss that the posterior over labellings of encoded rows has."""
+    law = Labels().prepare(table_of(Z, encode_groups(SEX[: len(Z)]), loss=loss))
+    return law.state(0, labels, 1.0).number[LOSS]
 
 
 @pytest.mark.parametrize("loss", ["kl", "binary"])
@@ -200,52 +197,29 @@ def test_weights_are_refused_where_they_are_none():
             est.fit(X, sensitive_features=SEX, sample_weight=bad)
 
 
-@pytest.mark.parametrize("target", ["labels", "joint", "optimal"])
-def test_whole_weights_give_the_log_density_of_repeated_rows_held_together(target):
-    """lambda's prior included: N is the sum of the weights. Over fairlets all weights 2: every fairlet is there twice."""
+@pytest.mark.parametrize("target", [Labels(), Joint()])
+def test_whole_weights_give_the_law_of_repeated_rows_held_together(target):
+    """The losses, and the degrees of freedom of lambda: N is the sum of the weights. Over fairlets all weights are 2."""
     rng = np.random.default_rng(1)
     X, group = rng.normal(size=(8, 2)), np.resize(["a", "b"], 8)
-    weight = np.full(8, 2.0) if target != "labels" else np.resize([1.0, 2.0, 3.0], 8)
-    rows = np.repeat(np.arange(8), weight.astype(int))
-    densities = []
-    states = [np.array(p) for p in ([0, 0, 1, 1, 0, 0, 1, 1], [0, 0, 0, 0, 1, 1, 1, 1], [1, 1, 0, 0, 0, 0, 1, 1])]
-    for table, w in ((np.arange(8), weight), (rows, None)):
-        one_group = target == "labels"  # balance counts rows: it is not what is looked at
-        groups = encode_groups(np.zeros(len(table)) if one_group else group[table])
-        settings = Settings(2, KMeansLoss(), Dispersion(2.0, 1.0), target=target)
-        problem = make_problem(Table(X[table], groups, w), settings)
-        densities.append(np.array([log_density(problem, target, labels, table) for labels in states]))
-    ours, theirs = (one - one[0] for one in densities)
-    np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-3)
-    assert np.ptp(normalise(ours)) > 0.01
+    weight = np.full(8, 2.0) if target.name == "joint" else np.resize([1.0, 2.0, 3.0], 8)
+    copy_of = np.repeat(np.arange(8), weight.astype(int))
+    for labels in ([0, 0, 1, 1, 0, 0, 1, 1], [0, 0, 0, 0, 1, 1, 1, 1], [1, 1, 0, 0, 0, 0, 1, 1]):
+        told = []
+        for rows, w in ((np.arange(8), weight), (copy_of, None)):
+            # Balance counts rows: it is not what is looked at.
+            groups = encode_groups(group[rows] if target.name == "joint" else np.zeros(len(rows)))
+            law = target.prepare(table_of(X[rows], groups, w, temperature=Dispersion(2.0, 1.0)))
+            told.append(losses_of(law, np.array(labels)[rows], rows))
+        np.testing.assert_allclose(*told, rtol=1e-12)
 
 
-@jax.jit
-def density(target, state, lambdas):
-    return target.log_density(state, lambdas)
-
-
-@jax.jit
-def density_of_fairlets(target, state, lambdas):
-    return target.log_density(target.open(state), lambdas)
-
-
-def log_density(problem, target, labels, table):
-    """At two values of lambda, whose difference knows the degrees of freedom."""
-    values = []
-    for inverse_dispersion in (0.5, 2.0):
-        if target == "labels":
-            state = Labelling(labels[table].astype(np.int32), np.float32(inverse_dispersion))
-            values.append(float(density(problem.target, state, np.float32(inverse_dispersion))))
-            continue
-        copy = np.concatenate([np.arange((table == i).sum()) for i in range(8)])
-        numbers = np.unique(np.stack([table // 2, copy], 1), axis=0, return_inverse=True)[1].ravel()
-        code = problem.table.groups.code
-        members = np.stack(
-            [np.flatnonzero((numbers == i) & (code == g)) for i in range(numbers.max() + 1) for g in (0, 1)]
-        )
-        members = members.reshape(-1, 2).astype(np.int32)
-        cluster = labels[table][members[:, 0]].astype(np.int32)
-        lambdas = InverseTemperatures(*map(np.float32, problem.target.of_dispersion(inverse_dispersion)))
-        values.append(float(density_of_fairlets(problem.target, FairletState(members, cluster, lambdas), lambdas)))
-    return np.array(values)
+def losses_of(law, labels, rows):
+    """(losses, the shape of lambda's law); fairlets are pairs of neighbours, each copy with a copy."""
+    if law.target.name == "labels":
+        return [law.state(0, labels, 1.0).number[LOSS], law.schedule.shape]
+    copy = np.concatenate([np.arange((rows == i).sum()) for i in range(8)])
+    fairlet = np.unique(np.stack([rows // 2, copy], 1), axis=0, return_inverse=True)[1].ravel()
+    _, first = np.unique(fairlet, return_index=True)
+    state = law.state(0, fairlet, labels[first], 1.0, 1.0)
+    return [state.value[LOSS_F], state.value[LOSS_C], law.plan.shape]

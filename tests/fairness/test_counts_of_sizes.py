@@ -42,7 +42,7 @@ def test_no_counts_are_nearer_and_combinations_have_the_least_room(levels, seed)
     assert np.abs(found.counts - wanted).sum() == away[allowed & (off < least - 1e-9)].min()
     assert (tables == found.counts).all((1, 2)).any()
     assert rows_off(found.counts @ member.T).max() < 1
-    free = counts_of_sizes(wanted, groups.sizes, sizes, member, together=False)
+    free = counts_of_sizes(wanted, groups.sizes, sizes, member, (np.inf,))
     assert np.abs(free.counts - wanted).sum() == away[allowed].min()
 
 

@@ -1,58 +1,45 @@
-"""The search for modes, their masses against truth, where chains start, and what the tree tells of it."""
+"""The search for modes, what decides who gets chains, and where chains start."""
 
 from types import SimpleNamespace
 
-import jax
 import numpy as np
 import pytest
-from exact_modes import far, jumps_measured_by, middle_goes_left
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
+from exact_modes import TwoModes
 
 import bayesfair as bf
-from bayesfair.gibbs import KMeansLoss, Settings, Table, masses
-from bayesfair.gibbs.bennett import ITSELF, UNKNOWN, LogRatio, both, log_mass_ratio, relative
-from bayesfair.gibbs.masses import ENOUGH_SE, FIRST_LENGTH, is_alive, weigh
-from bayesfair.gibbs.modes import Found, Mode, n_search_starts
-from bayesfair.gibbs.problem import make_problem
-from bayesfair.gibbs.relocations import annealed_centers, relocated_centers
-from bayesfair.gibbs.run import Chains
-from bayesfair.gibbs.search import start_in_modes
-
-WORKS = 16
-
-
-def test_weighing_tells_the_mass_of_the_enumeration(x64):
-    """All of it: pools, rounds, longer and longer paths, and the lighter mode first. Scores of 100 seeds had mean 0.1 and
-    spread 1: of five other seeds one would be beyond 3 once in 80 times, their mean beyond 1.5 once in 1,500."""
-    f = far("joint", middle=-0.0306, apart=3.0)
-    left = middle_goes_left(f.labels)
-    truth = np.log(f.law[~left].sum() / f.law[left].sum())
-    moves = f.target.moves(Settings(2, f.target.loss, (1.0, 1.0), reallocation="blocked"))  # which cross by no chance
-    scores = []
-    for seed in range(5):
-        rng = np.random.default_rng(seed)
-        modes = [mode_of(f, number, here, rng) for number, here in ((1, ~left), (0, left))]
-        found = weigh(modes, Chains(f.target, moves, seed, WORKS), 1000)
-        ratio = found.ratio[0]
-        assert (found.best, found.left, found.ratio[1]) == (1, set(), ITSELF)
-        assert ratio.se < ENOUGH_SE
-        assert found.length > 2 * FIRST_LENGTH  # shorter ones do not tell
-        scores.append((ratio.estimate - truth) / ratio.se)
-    assert np.abs(scores).max() < 3
-    assert abs(np.mean(scores)) < 1.5
+from bayesfair._progress import progress
+from bayesfair.fairness.groups import encode_groups
+from bayesfair.gibbs.cut import Cut
+from bayesfair.gibbs.loss import resolve_loss
+from bayesfair.gibbs.modes import weigh as weighing
+from bayesfair.gibbs.modes.bennett import ITSELF, UNKNOWN, LogRatio, bennett, both, log_mass_ratio, relative
+from bayesfair.gibbs.modes.find import Search, find_modes
+from bayesfair.gibbs.modes.jump import JumpingLaw, paths_of
+from bayesfair.gibbs.modes.search import ModeSearch, starts_of
+from bayesfair.gibbs.modes.weigh import is_alive, weigh
+from bayesfair.gibbs.optimal import Optimal
+from bayesfair.gibbs.run import tasks
+from bayesfair.gibbs.target import Dispersion, Table
 
 
-def mode_of(f, number, here, rng):
-    """One of the modes that are known, with exact draws for its members."""
-    which = rng.choice(len(f.law), WORKS, p=np.where(here, f.law, 0) / f.law[here].sum())
-    states = f.at(which, np.full(WORKS, float(f.modes.dispersion[0])))
-    members = [
-        Found(jax.tree.map(lambda part: part[at], states), f.labels[which[at]], None, np.zeros(1), np.zeros(1), None)  # noqa: B023
-        for at in range(WORKS)
-    ]
-    center, spread, dispersion = (np.asarray(part[number]) for part in f.modes[:3])
-    return Mode(members, WORKS, center, spread, float(dispersion))
+class TestBennett:
+    def test_log_ratio_and_its_standard_error_are_right(self):
+        """Gaussian work: forward N(r - s^2/2, s), backward N(-r - s^2/2, s) are the two directions of one process."""
+        rng = np.random.default_rng(0)
+        for r, s in ((1.0, 1.0), (5.0, 2.0), (-15.0, 1.5)):
+            scores = []
+            for _ in range(200):
+                found, se = bennett(rng.normal(r - s**2 / 2, s, 60), rng.normal(-r - s**2 / 2, s, 40))
+                scores.append((found - r) / se)
+            assert abs(np.mean(scores)) < 0.35
+            assert 0.8 < np.std(scores) < 1.25
+            assert np.mean(np.abs(scores) < 2) > 0.9
+
+    def test_directions_exchanged_are_caught(self):
+        rng = np.random.default_rng(0)
+        forward, backward = rng.normal(2.5, 1, 100), rng.normal(-3.5, 1, 100)
+        assert abs(bennett(forward, backward)[0] - 3) < 0.5
+        assert abs(bennett(backward, forward)[0] - 3) > 3
 
 
 class TestLogRatio:
@@ -90,6 +77,70 @@ class TestLogRatio:
             assert is_alive(LogRatio(*alive)), alive
 
 
+def scripted(monkeypatch, measured):
+    """`weigh` of modes whose works are `measured(a, b, length)`: (log ratio, did chains stay in a, in b)."""
+    lengths = []
+
+    def measure(search, places, pools, pair, length, each, most):
+        lengths.append(length)
+        search.spent += 2 * 4 * each * (length + weighing.APART)
+        ratio, *stayed = measured(*pair, length)
+        return ratio, stayed
+
+    monkeypatch.setattr(weighing, "ready", lambda search, modes, size: (None, [[] for _ in modes]))
+    monkeypatch.setattr(weighing, "measure", measure)
+    return lengths
+
+
+def estimate(value, se=0.1):
+    return LogRatio(value, se, value - 2 * se, value + 2 * se)
+
+
+class TestWeighing:
+    def test_masses_are_over_the_heaviest(self, monkeypatch):
+        scripted(monkeypatch, lambda a, b, length: (estimate(float(b - a)), True, True))
+        found = weigh(SimpleNamespace(spent=0), [None] * 4, 4, 1000)
+        assert found.best == 3
+        assert found.ratio[3] == ITSELF
+        np.testing.assert_allclose([one.estimate for one in found.ratio], [-3, -2, -1, 0])
+
+    def test_a_mode_that_its_chains_leave_is_none_even_if_it_is_the_first(self, monkeypatch):
+        scripted(monkeypatch, lambda a, b, length: (estimate(1.0), a != 1, b != 1))
+        assert weigh(SimpleNamespace(spent=0), [None] * 3, 4, 2000).gone == {1}
+        scripted(monkeypatch, lambda a, b, length: (estimate(-1.0 * b), a != 0, b != 0))
+        found = weigh(SimpleNamespace(spent=0), [None] * 3, 4, 10_000)
+        assert (found.best, found.gone) == (1, {0})
+        assert found.ratio[2].estimate == -2.0
+
+    @pytest.mark.parametrize(
+        ("longest", "walked"), [(1, [1]), (3, [3]), (17, [16, 17]), (64, [16, 32, 64]), (None, [16, 32, 64])]
+    )
+    def test_paths_double_until_the_budget_or_the_length_is_reached(self, monkeypatch, longest, walked):
+        lengths = scripted(monkeypatch, lambda a, b, length: (UNKNOWN, True, True))
+        found = weigh(SimpleNamespace(spent=0), [None] * 2, 4, 2500, longest)
+        assert lengths == walked
+        assert found.length == walked[0]  # longer ones told nothing either
+
+    def test_longer_paths_are_for_the_mode_that_seems_to_hold_most(self, monkeypatch):
+        asked = []
+
+        def measured(a, b, length):
+            asked.append((b, length))
+            return LogRatio(np.nan, np.nan, -100.0 * b - 2000 / length, 2000 / length - 10.0 * b), True, True
+
+        scripted(monkeypatch, measured)
+        found = weigh(SimpleNamespace(spent=0), [None] * 4, 4, 3000)
+        assert asked[:3] == [(1, 16), (2, 16), (3, 16)]
+        assert asked[3:] == [(1, 32), (1, 64)]
+        assert found.tried == {1, 2, 3}
+
+    def test_many_modes_have_fewer_jumps_each(self, monkeypatch):
+        scripted(monkeypatch, lambda a, b, length: (UNKNOWN, True, True))
+        search = SimpleNamespace(spent=0)
+        weigh(search, [None] * 21, 4, 4000)
+        assert search.spent <= 4000
+
+
 def corners(height, size=20, noise=0.5):
     """Four heaps at the corners of a rectangle, ten wide: two clusters are left and right, or above and below."""
     rng = np.random.default_rng(0)
@@ -98,151 +149,76 @@ def corners(height, size=20, noise=0.5):
     return X, np.tile([0, 1], len(X) // 2)
 
 
-@pytest.mark.slow
+def law_of(target, loss="kmeans", temperature=None, **of_corners):
+    X, groups = corners(**of_corners)
+    loss = resolve_loss(loss)
+    given = Dispersion() if temperature is None else temperature
+    table = Table(X, encode_groups(groups), np.ones(len(X)), 2, loss, given, X.size / loss.degree, 0)
+    return target.prepare(table)
+
+
 def test_the_modes_of_a_rectangle_are_found_and_weighed():
-    X, groups = corners(8.0)
-    settings = {"num_chains": 2, "num_warmup": 200, "num_draws": 60, "num_starts": 8, "progress_bar": False}
-    est = bf.GibbsFairClustering(2, target="optimal", random_state=0, **settings).fit(X, sensitive_features=groups)
-    tree, table = est.posterior_, bf.posterior.modes(est.posterior_)
-    assert len(table) == 2
-    assert table["starts"].sum() == 8
-    assert table["log_mass"].iloc[0] == 0
+    law, states, found = starts_of(law_of(Optimal(), height=8.0), ModeSearch(12), 2, 200)
+    assert len(found.log_mass) == 2
+    assert found.starts.sum() == found.num_starts == 8  # of 48 sweeps and more
+    assert found.chains.tolist() == [2, 0]
     # The energies are nearly all that differs: lambda integrated out, a power of the loss.
-    guess = np.diff(table["lp"]).item()
-    assert table["lower"].iloc[1] - 3 < guess < table["upper"].iloc[1] + 3
-    assert (table["chains"] > 0).sum() == (table["upper"] > -10).sum()
-    assert tree["modes"].attrs["masses"] == "measured"
-    np.testing.assert_array_equal(np.sort(tree["modes"]["labels"].values[0]), np.sort(est.labels_))
+    assert found.lower[1] - 3 < np.diff(found.lp).item() < found.upper[1] + 3
+    assert found.weighed
+    assert len(states) == 2
+    assert not isinstance(law, JumpingLaw)
 
 
-@pytest.mark.slow
+def test_a_bar_changes_nothing(capsys):
+    one, other = (starts_of(law_of(Optimal(), height=9.0), ModeSearch(8), 2, 100, progress_bar=bar) for bar in (0, 1))
+    for a, b in zip(one[1], other[1]):
+        for part, same in zip(a, b):
+            np.testing.assert_array_equal(part, same)
+
+
+def test_without_a_search_chains_begin_at_the_targets_own_starts():
+    law = law_of(Optimal(), height=8.0)
+    for search, num_warmup in ((None, 200), (ModeSearch(), 0), (ModeSearch(1), 200), (ModeSearch(), 47)):
+        same, states, found = starts_of(law, search, 2, num_warmup)
+        assert found is None
+        assert same is law
+        for state, own in zip(states, law.starts(2)):
+            np.testing.assert_array_equal(state.cluster, own.cluster)
+
+
+def test_losses_without_centres_and_the_cut_have_modes_whose_masses_are_not_known():
+    law = law_of(Optimal(), "manhattan", height=9.8, size=8)
+    _, _, found = starts_of(law, ModeSearch(8), 2, 200)
+    assert len(found.log_mass) == 2
+    assert found.chains.tolist() == [1, 1]
+    assert np.isnan(found.log_mass[1])
+    assert not found.weighed
+    assert paths_of(law_of(Cut(), height=8.0)) is None
+
+
+def test_the_search_takes_at_most_twice_the_sweeps_of_the_warm_up():
+    for num_warmup in (48, 100, 400):
+        law = law_of(Optimal(), height=9.5, size=6)
+        n_starts = min(32, 2 * num_warmup // 48)
+        with progress(0, "", False) as bar:
+            search = Search(law, tasks(1), bar)
+            modes = find_modes(search, n_starts, 2 * num_warmup // n_starts, 2)
+            assert search.spent <= 3 * num_warmup
+            if len(modes) > 1:
+                weigh(search, modes, 2, 4 * num_warmup)
+            assert search.spent <= 4 * num_warmup
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # of so few draws
 def test_a_run_with_jumps_goes_on_bit_for_bit(tmp_path):
-    X, groups = corners(10.0, size=4, noise=0.05)
-    settings = {"num_chains": 2, "num_warmup": 200, "num_starts": 8, "progress_bar": False, "random_state": 1}
-    settings |= {"target": "optimal", "composition": "singletons", "inverse_temperature": (0.2, 0.2)}
-    whole = bf.GibbsFairClustering(2, num_draws=60, **settings).fit(X, sensitive_features=groups)
+    t = TwoModes("optimal")
+    settings = {"num_chains": 2, "num_warmup": 3000, "progress_bar": False, "random_state": 1, "thinning": 2}
+    settings |= {"target": "optimal", "inverse_temperature": t.law.table.temperature}
+    whole = bf.GibbsFairClustering(2, num_draws=60, **settings).fit(t.X, sensitive_features=t.group)
     assert (whole.posterior_["modes"]["chains"] > 0).sum() > 1, "both modes hold mass"
-    assert "jump_acceptance" in whole.posterior_["sample_stats"]
-    part = bf.GibbsFairClustering(2, num_draws=40, **settings).fit(X, sensitive_features=groups)
+    assert np.isfinite(whole.posterior_["sample_stats"]["jump_acceptance"].values).any()
+    part = bf.GibbsFairClustering(2, num_draws=40, **settings).fit(t.X, sensitive_features=t.group)
     part.save(tmp_path / "run.nc")
     part = bf.GibbsFairClustering.load(tmp_path / "run.nc").resume(num_draws=20)
     np.testing.assert_array_equal(whole.posterior_["posterior"]["labels"], part.posterior_["posterior"]["labels"])
     assert bf.posterior.modes(part.posterior_).equals(bf.posterior.modes(whole.posterior_))
-
-
-@pytest.mark.slow
-def test_losses_without_centres_have_modes_whose_masses_are_not_known_and_tempering_is_offered():
-    X, groups = corners(8.0, size=26)  # of so many rows it is not tried
-    settings = {"num_chains": 2, "num_warmup": 200, "num_draws": 20, "num_starts": 8, "progress_bar": False}
-    est = bf.GibbsFairClustering(2, loss="manhattan", target="optimal", random_state=0, **settings)
-    with pytest.warns(ConvergenceWarning, match=r"(?s)different modes.*tempering=True may cross modes"):
-        est.fit(X, sensitive_features=groups)
-    table = bf.posterior.modes(est.posterior_)
-    assert len(table) == 2
-    assert (table["chains"] == 1).all()
-    assert np.isnan(table["log_mass"].iloc[1])
-    assert "not known" in bf.posterior.modes_sentence(est.posterior_)
-
-
-def test_without_a_search_chains_begin_at_the_targets_own_starts():
-    X, groups = corners(8.0)
-    problem = make_problem(Table(X, bf.fairness.encode_groups(groups)), Settings(2, KMeansLoss()))
-    for choice in ({"num_warmup": 0}, {"num_warmup": 200, "num_starts": 0}):
-        _, run, found = start_in_modes(problem, 2, **{"num_starts": 8, **choice})
-        assert found is None
-        starts = problem.target.starts(problem.table, problem.settings, 2)
-        jax.tree.map(np.testing.assert_array_equal, run.states, starts)
-    with pytest.warns(RuntimeWarning, match="num_warmup of at least 64 sweeps"):
-        start_in_modes(problem, 2, num_warmup=63, num_starts=0, tempering=True)
-
-
-@pytest.mark.parametrize(
-    ("asked", "chains", "warmup", "made"),
-    [
-        (32, 4, 1000, 32),
-        (30, 4, 1000, 32),
-        (32, 4, 100, 8),
-        (32, 4, 50, 0),
-        (0, 4, 1000, 0),
-        (4, 4, 96, 8),
-        (1, 1, 1000, 2),
-    ],
-)
-def test_there_are_as_many_starts_as_the_warm_up_has_sweeps_for(asked, chains, warmup, made):
-    assert n_search_starts(asked, chains, warmup) == made
-
-
-@pytest.mark.parametrize(
-    "bad", [{"num_starts": -1}, {"num_starts": 2.5}, {"mode_jumps": "yes"}, {"mode_jumps": True}, {"mode_jumps": 0}]
-)
-def test_bad_settings_are_told(bad):
-    X, groups = corners(8.0)
-    with pytest.raises((ValueError, TypeError), match=next(iter(bad))):
-        bf.GibbsFairClustering(2, progress_bar=False, **bad).fit(X, sensitive_features=groups)
-
-
-def test_a_relocated_centre_leaves_a_bad_optimum():
-    """Four heaps, two centres in one of them: one relocation mends it."""
-    rng = np.random.default_rng(0)
-    heaps = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0], [30.0, 30.0]])
-    X = np.concatenate([rng.normal(heap, 0.5, (30, 2)) for heap in heaps])
-    bad = KMeans(4, init=np.array([[0.0, 5.0], [10.0, 0.0], [29.8, 30.0], [30.2, 30.0]]), n_init=1).fit(X)
-    best = KMeans(4, n_init=20, random_state=0).fit(X).inertia_
-    assert bad.inertia_ > 10 * best
-    moved = relocated_centers(X, np.ones(len(X)), bad.labels_, 4, 3, rng)
-    assert moved.shape == (3, 4, 2)
-    assert np.isclose(KMeans(4, init=moved[0], n_init=1).fit(X).inertia_, best)
-    cooled = annealed_centers(X, np.ones(len(X)), 4, rng)
-    assert np.isclose(KMeans(4, init=cooled, n_init=1).fit(X).inertia_, best)
-
-
-FEW_PEOPLE = SimpleNamespace(n_obs=100, n_clusters=2, x=np.zeros((100, 1)), clusters_are_independent=True)
-STAYED = [True, True]
-
-
-def test_masses_are_over_the_heaviest_though_every_reference_turned_out_lighter(monkeypatch):
-    def measured(here, there, length):
-        return (LogRatio(1.0, 0.1, 0.8, 1.2) if there.mode == here.mode + 1 else UNKNOWN), STAYED, length
-
-    jumps_measured_by(measured, monkeypatch)
-    found = weigh(list(range(6)), Chains(FEW_PEOPLE, None, 0, 4), 100)
-    assert found.best == masses.REFERENCES
-    assert found.ratio[found.best] == ITSELF
-    assert found.ratio[found.best - 1].estimate == -1.0
-
-
-def test_a_mode_that_its_chains_leave_is_no_reference(monkeypatch):
-    """Of two works that were measured before its chains left it may seem the heaviest."""
-
-    def measured(here, there, length):
-        mass = known[there.mode]
-        return LogRatio(mass, 0.1, mass - 0.2, mass + 0.2), [one.mode != "left" for one in (here, there)], length
-
-    known = {"left": 5.0, "stays": -1.0}
-    jumps_measured_by(measured, monkeypatch)
-    found = weigh(["best", "left", "stays"], Chains(FEW_PEOPLE, None, 0, 4), 100)
-    assert (found.best, found.left) == (0, {1})
-    assert found.ratio[2].estimate == -1.0
-    known["best"] = 0.0  # on 2,000 people "left" was the first reference, and nothing told that it is none
-    found = weigh(["left", "best", "stays"], Chains(FEW_PEOPLE, None, 0, 4), 100)
-    assert (found.best, found.left) == (1, {0})
-    assert [found.ratio[1], found.ratio[2].estimate] == [ITSELF, -1.0]
-
-
-@pytest.mark.parametrize(
-    ("longest", "walked"), [(1, [1]), (2, [1]), (3, [3]), (8, [7]), (17, [17]), (32, [17]), (40, [17, 33])]
-)
-def test_no_path_is_longer_than_was_asked_for(monkeypatch, longest, walked):
-    """The first one had 17 steps whatever was asked for."""
-    lengths = []
-
-    def measured(here, there, length):
-        lengths.append(length)
-        return UNKNOWN, STAYED, length
-
-    by_paths = SimpleNamespace(**vars(FEW_PEOPLE) | {"clusters_are_independent": False})
-    jumps_measured_by(measured, monkeypatch)
-    found = weigh(["one", "other"], Chains(by_paths, None, 0, 4), 100, longest)
-    assert lengths == walked
-    assert found.length == walked[-1]

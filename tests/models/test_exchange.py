@@ -12,9 +12,8 @@ from numpyro.infer import HMC, NUTS
 from numpyro.infer.util import log_density
 
 import bayesfair as bf
-from bayesfair.gibbs import replicas
-from bayesfair.gibbs.replicas import exchange, ladder, swap
-from bayesfair.models.exchange import BETA, ReplicaExchange, tempered
+from bayesfair.models import exchange as replicas
+from bayesfair.models.exchange import BETA, ReplicaExchange, exchange, ladder, swap, tempered
 
 BETAS = np.array([0.2, 0.5, 1.0])
 ENERGY = np.array([0.0, 0.7, 2.5, 4.0])  # V of the four states a replica may be in

@@ -13,7 +13,6 @@ from networkx import karate_club_graph
 from scipy.sparse import csr_array
 
 import bayesfair as bf
-from bayesfair.gibbs.targets.joint import Joint
 
 data = assert_type(bf.datasets.load_diabetes(), bf.datasets.Dataset)
 assert_type(bf.datasets.load_bank_sample(sensitive="married"), bf.datasets.Dataset)
@@ -23,7 +22,7 @@ X, sensitive = data.features, data.sensitive
 rows, groups = np.zeros((4, 2)), ["a", "b", "a", "b"]
 frame = pl.DataFrame({"x": [1.0, 2.0]})
 
-est = bf.GibbsFairClustering(n_clusters=3, target="labels", min_balance=0.5, random_state=0)
+est = bf.GibbsFairClustering(n_clusters=3, target=bf.gibbs.Labels(min_balance=0.5), random_state=0)
 assert_type(est.fit(X, sensitive_features=sensitive, store=Path("run.zarr")), bf.GibbsFairClustering)
 assert_type(est.fit(rows, sensitive_features=groups), bf.GibbsFairClustering)
 assert_type(est.fit(frame, sensitive_features=frame["x"]), bf.GibbsFairClustering)
@@ -32,7 +31,7 @@ tree = assert_type(est.posterior_, xr.DataTree)
 labels = assert_type(est.labels_, np.ndarray)
 assert_type(est.misclassification_probability_, np.ndarray)
 assert_type(est.predict(X), np.ndarray)
-bf.GibbsFairClustering(3, inverse_temperature=(2.0, 1.0), loss=bf.gibbs.KMeansLoss(), target=Joint)
+bf.GibbsFairClustering(3, inverse_temperature=(2.0, 1.0), loss=bf.gibbs.Minkowski(1.5), target="joint", n_jobs=2)
 
 mixture = assert_type(bf.BayesianFairMixture(3, inference="gibbs").fit(X), bf.BayesianFairMixture)
 assert_type(mixture.predict_proba(X[:5]), np.ndarray)

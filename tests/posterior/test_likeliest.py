@@ -19,7 +19,9 @@ SEX = np.array(list("ffffmmmm"))
 
 def tree_of(labels, sensitive=SEX, settings=None, **more):
     labels = np.asarray(labels)[None]
-    settings = {"parameters": {"min_balance": "exact"}, "promise": "labels"} if settings is None else settings
+    settings = (
+        {"target": {"name": "labels", "min_balance": "exact"}, "promise": "labels"} if settings is None else settings
+    )
     groups, n_clusters = None if sensitive is None else encode_groups(sensitive), int(labels.max()) + 1
     X = np.arange(labels.shape[2], dtype=float)[:, None]
     return build_tree(Draws(labels, {}, {}), X, groups, settings=settings, n_clusters=n_clusters, **more)
@@ -52,7 +54,7 @@ def test_it_has_the_largest_sum_of_memberships_among_balanced_labels():
     assert (table["placed_for_balance"] == (table["probability"] < table["runner_up_probability"])).all()
 
 
-AT_MOST_4 = {"parameters": {"min_balance": "exact", "size_max": 4}, "promise": "labels"}
+AT_MOST_4 = {"target": {"name": "labels", "min_balance": "exact", "size_max": 4}, "promise": "labels"}
 
 
 @pytest.mark.parametrize(
@@ -114,7 +116,7 @@ def test_any_partition_can_be_asked_about(tmp_path, monkeypatch):
 def test_on_the_patients_few_rows_are_not_where_they_are_likeliest_and_dahls_draw_is_no_better():
     data = bf.datasets.load_diabetes()
     X = (data.features - data.features.mean()) / data.features.std()
-    settings = {"num_starts": 0, "num_warmup": 200, "num_draws": 400, "random_state": 0, "progress_bar": False}
+    settings = {"modes": None, "num_warmup": 200, "num_draws": 400, "random_state": 0, "progress_bar": False}
     est = bf.GibbsFairClustering(3, target="labels", **settings).fit(X, sensitive_features=data.sensitive)
     table, tree = bf.posterior.memberships(est.posterior_), est.posterior_
     assert point_of(tree) == "likeliest"

@@ -228,13 +228,13 @@ SENTENCES = [
     (
         others((np.nan, -20.5, 5.2)),
         "2 modes from 32 starts; the mass of the second is not known (1 of 32 starts ended in the best one): bounds are too "
-        "wide; longer jumps, such as mode_jumps=4097, or tempering=True may tell.",
+        "wide; longer jumps, such as modes=bf.gibbs.ModeSearch(jumps=65537), may tell.",
     ),
     (
         others((np.nan, -2.1, 1.3), (np.nan, -295.1, 244.1)),
         "3 modes from 32 starts; the mass of the second is 0.1 to 4 times the best one's; the mass of the third is not known "
-        "(1 of 32 starts ended in the best one): bounds are too wide; longer jumps, such as mode_jumps=4097, or "
-        "tempering=True may tell.",
+        "(1 of 32 starts ended in the best one): bounds are too wide; longer jumps, such as "
+        "modes=bf.gibbs.ModeSearch(jumps=65537), may tell.",
     ),
     (
         others((np.nan, -20.5, -2.3)),

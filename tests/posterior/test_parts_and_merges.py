@@ -62,9 +62,9 @@ def turned(tree):
 def as_labels(tree, **more):
     """The same draws, 1:1 in every cluster, as if the run had been asked for balanced labels."""
     about = settings_of(tree)
-    asked = {**about["parameters"], "target": "labels", **more}
+    target = {"name": "labels", "min_balance": "exact", **more}
     other = tree.copy()
-    other.attrs["settings"] = json.dumps({**about, "promise": "labels", "parameters": asked})
+    other.attrs["settings"] = json.dumps({**about, "promise": "labels", "target": target})
     return other
 
 

@@ -16,7 +16,7 @@ from bayesfair.posterior.schema import flat_labels
 from bayesfair.posterior.tree import build_tree
 
 GROUPS = np.array(list("aabaababb"))
-SETTINGS = {"parameters": {"target": "labels", "min_balance": "exact"}}
+SETTINGS = {"target": {"name": "labels", "min_balance": "exact"}, "promise": "labels"}
 
 
 def tree_of(seed, n_clusters=3, fair=False, num_draws=40):
@@ -90,7 +90,7 @@ def test_it_is_never_worse_than_the_best_draw_and_keeps_the_guarantee():
     data = bf.datasets.load_diabetes()
     table = (data.features - data.features.mean()) / data.features.std()
     # Programs of test_likeliest.py.
-    settings = {"num_starts": 0, "num_warmup": 50, "num_draws": 30, "progress_bar": False}
+    settings = {"modes": None, "num_warmup": 50, "num_draws": 30, "progress_bar": False}
     est = bf.GibbsFairClustering(3, target="labels", random_state=0, **settings)
     tree = est.fit(table, sensitive_features=data.sensitive).posterior_
     draws = tree["posterior"]["labels"].values.reshape(-1, len(table))

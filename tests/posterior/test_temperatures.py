@@ -1,12 +1,12 @@
 """Draws weighed anew for other inverse temperatures, against posteriors that are enumerated at both."""
 
 import arviz as az
-import exact
-import exact_labels
 import numpy as np
 import pytest
 import xarray as xr
 from draws import draws_of
+from exact_fairlets import LAMBDA_C, LAMBDA_F, Tiny, normalise
+from exact_units import TinyUnits
 from scipy import stats
 
 import bayesfair as bf
@@ -36,46 +36,44 @@ def tree_of(labels, X, code, parameters, **scalars):
     """A tree of two chains."""
     scalars = {name: values.reshape(2, -1) for name, values in scalars.items()}
     draws = draws_of(labels.reshape(2, -1, labels.shape[-1]), lp=np.zeros((2, len(labels) // 2)), **scalars)
-    return build_tree(draws, X, code, settings={"parameters": parameters}, n_clusters=2)
+    about = {"parameters": parameters, "target": {"name": parameters["target"]}}
+    return build_tree(draws, X, code, settings=about, n_clusters=2)
 
 
 @pytest.fixture(scope="module")
 def fixed():
     """Over fairlets, eq. (9) of the paper: (tree, labels of all states, both losses)."""
-    t = exact.tiny("1:1")
-    losses = exact.naive_losses(t, "kmeans")
-    labels = np.take_along_axis(t.clusters, t.fairlets, 1)
-    drawn, lambdas = some(exact.joint(t, "kmeans")), exact.TEMPERATURES
-    settings = {"target": "joint", "inverse_temperature": tuple(lambdas)}
-    scalars = {"fairlet_loss": losses[0][drawn], "clustering_loss": losses[1][drawn]}
-    scalars |= {"lambda_f": np.full(DRAWS, lambdas.fairlet), "lambda_c": np.full(DRAWS, lambdas.clustering)}
-    return tree_of(labels[drawn], t.X, t.code, settings, **scalars), labels, losses
+    t = Tiny("1:1", "kmeans")
+    labels = np.array([np.array(cluster)[list(fairlet)] for fairlet, cluster in t.states])
+    drawn = some(t.joint())
+    settings = {"target": "joint", "inverse_temperature": (LAMBDA_F, LAMBDA_C)}
+    scalars = {"fairlet_loss": t.losses[0][drawn], "clustering_loss": t.losses[1][drawn]}
+    scalars |= {"lambda_f": np.full(DRAWS, LAMBDA_F), "lambda_c": np.full(DRAWS, LAMBDA_C)}
+    return tree_of(labels[drawn], t.X, t.code, settings, **scalars), labels, t.losses
 
 
 @pytest.fixture(scope="module")
 def sampled():
     """Balanced labellings with lambda ~ Gamma(PRIOR): (tree, labels of all states, loss, degrees)."""
-    t = exact_labels.tiny("1:1")
-    loss, degrees = exact_labels.losses(t, "kmeans"), PRIOR.shape + t.X.size / 2
-    drawn = some(exact.normalise(-degrees * np.log(PRIOR.rate + loss)))
+    t = TinyUnits("3:3", "exact", "kmeans")
+    labels = np.array([z for z in t.states if t.in_balance(z)])
+    loss, degrees = np.array([t.value(z) for z in labels]), PRIOR.shape + t.X.size / 2
+    drawn = some(normalise(-degrees * np.log(PRIOR.rate + loss)))
     quantiles = np.random.default_rng(1).permutation((np.arange(DRAWS) + 0.5) / DRAWS)
     lambdas = stats.gamma.ppf(quantiles, degrees) / (PRIOR.rate + loss[drawn])
     settings = {"target": "labels", "inverse_temperature": PRIOR}
-    code = np.asarray(t.target.group)
-    tree = tree_of(t.labels[drawn], t.X, code, settings, clustering_loss=loss[drawn], lambda_c=lambdas)
-    return tree, t.labels, loss, degrees
+    tree = tree_of(labels[drawn], t.X, t.codes[0], settings, clustering_loss=loss[drawn], lambda_c=lambdas)
+    return tree, labels, loss, degrees
 
 
 def law_of_fixed(losses, factor):
-    return exact.normalise(
-        -factor * (exact.TEMPERATURES.fairlet * losses[0] + exact.TEMPERATURES.clustering * losses[1])
-    )
+    return normalise(-factor * (LAMBDA_F * losses[0] + LAMBDA_C * losses[1]))
 
 
 def law_of_sampled(loss, degrees, factor):
     """z given `factor` times lambda, and lambda as the posterior has it, on a fine grid of lambda."""
     grid = np.linspace(1e-3, 40, 20_001)
-    of_lambda = exact.normalise(-degrees * np.log(PRIOR.rate + loss)) @ stats.gamma.pdf(
+    of_lambda = normalise(-degrees * np.log(PRIOR.rate + loss)) @ stats.gamma.pdf(
         grid, degrees, scale=1 / (PRIOR.rate + loss)[:, None]
     )
     given = np.exp(-factor * grid * (loss - loss.min())[:, None])
@@ -174,9 +172,7 @@ def test_weights_of_two_values_have_no_tail_and_are_trusted():
     np.testing.assert_allclose(table.loc[2.0, "loss"], 1 / (1 + np.e), rtol=1e-3)
 
 
-@pytest.mark.parametrize(
-    "parameters", [{"target": "cut"}, {"target": None}, {"target": "joint", "inverse_temperature": PRIOR}]
-)
+@pytest.mark.parametrize("parameters", [{"target": "cut"}, {"target": None}])
 def test_trees_whose_density_elsewhere_is_not_known_are_refused(parameters):
     tree = far(np.arange(40.0), **parameters)
     with pytest.raises(ValueError, match="unknown density at other inverse temperatures"):

@@ -1,5 +1,6 @@
 """The page's figures against their definitions, its verdict in words, and what it does with odd trees."""
 
+import json
 import re
 import warnings
 from types import SimpleNamespace
@@ -17,13 +18,13 @@ import bayesfair as bf
 from bayesfair._draws import FairletDraws
 from bayesfair.cli import main
 from bayesfair.cli.output import print_point_estimate
-from bayesfair.fairlets.compositions import capacities
 from bayesfair.fairness import cluster_balance
 from bayesfair.fairness.groups import encode_groups, groups_for_fit
 from bayesfair.fairness.metrics import group_masses, rows_off
 from bayesfair.posterior import reference_partition, relabel, write_tree
 from bayesfair.posterior.guarantees import at_least, guaranteed_balance
 from bayesfair.posterior.in_short import brief
+from bayesfair.posterior.saved import plain
 from bayesfair.posterior.schema import flat_labels
 from bayesfair.posterior.tree import build_tree
 from bayesfair.posterior.tree import draws_of as drawn_of
@@ -45,7 +46,12 @@ from bayesfair.reports.contents import (
 )
 from bayesfair.reports.fairness_tables import cost_of_fairness, distance_table, doubt_by_group
 
-GIBBS = {"estimator": "GibbsFairClustering", "parameters": {"composition": "auto", "target": "joint"}}
+GIBBS = {
+    "estimator": "GibbsFairClustering",
+    "parameters": {"num_chains": 4, "target": "joint"},
+    "target": {"name": "joint", "composition": "auto"},
+    "promise": "fairlets",
+}
 
 
 @pytest.fixture(scope="module")
@@ -272,32 +278,32 @@ def test_the_page_begins_with_fairness_in_rows_and_folds_its_settings(make_tree,
     )
     page = bf.report(tree, tmp_path / "page.html").read_text(encoding="utf-8")
     assert "<dt>File</dt><dd>people.csv</dd>" in page
-    assert "<dt>composition</dt>" in page.split("<details>")[1]
+    assert "<dt>num chains</dt>" in page or "<dt>num_chains</dt>" in page.split("<details>")[1]
     assert page.index("How balanced:") < page.index("Do the chains agree?</h2>")
 
 
 @pytest.fixture
 def gibbs_tree(make_tree):
-    def make(composition, fairlets):
-        tree = make_tree(settings={**GIBBS, "parameters": {"composition": composition, "target": "joint"}})
-        tree["sampler_state"] = xr.Dataset({"members": (("chain", "fairlet", "slot"), np.zeros((2, fairlets, 3), int))})
-        return tree
+    return lambda composition: of_fairlets(make_tree(), composition)
 
-    return make
+
+def of_fairlets(tree, composition):
+    """The tree as if its draws, whatever they are, were of whole fairlets of this composition."""
+    settings = {**GIBBS, "target": {"name": "joint", "composition": composition}}
+    tree.attrs["settings"] = json.dumps(plain(settings))
+    return tree
 
 
 def test_the_guarantee_is_that_of_the_least_balanced_fairlet_of_whole_runs(make_tree, gibbs_tree, tmp_path, unpainted):
-    for composition, fairlets, bound in (("auto", 29, 1 / 2), ([3, 4], 9, 3 / 4), (1, 1, 29 / 31)):
-        read = read_contents(gibbs_tree(composition, fairlets))
+    for composition, bound in (("auto", 1 / 2), ([3, 4], 3 / 4), (1, 29 / 31)):
+        read = read_contents(gibbs_tree(composition))
         assert sorted(read.groups.sizes) == [29, 31]
         assert guaranteed_balance(read.tree) == pytest.approx(bound)
         assert fairlet_text(read) is not None
-    for composition, fairlets in (("singletons", 60), ("nonsense", 29)):
-        read = read_contents(gibbs_tree(composition, fairlets))
-        assert guaranteed_balance(read.tree) is fairlet_text(read) is None
-    assert guaranteed_balance(make_tree(settings=GIBBS)) is None
-    assert guaranteed_balance(gibbs_tree("auto", 29).isel(obs=slice(40))) is None
-    balanced = gibbs_tree("auto", 29)
+    read = read_contents(gibbs_tree("singletons"))
+    assert guaranteed_balance(read.tree) is fairlet_text(read) is None
+    assert guaranteed_balance(gibbs_tree("auto").isel(obs=slice(40))) is None
+    balanced = gibbs_tree("auto")
     dealt = np.argsort(np.argsort(balanced["constant_data"]["group"].values, kind="stable")) % 3
     balanced["posterior"]["labels"][:] = dealt  # every group in turn: the other draws break the bound
     page = bf.report(balanced, tmp_path / "report.html").read_text(encoding="utf-8")
@@ -502,10 +508,8 @@ def test_what_small_groups_do_is_said_on_the_page_and_in_the_shell(
     composition, said, make_tree, tmp_path, capsys, unpainted
 ):
     groups, tree = encode_groups(np.repeat(["unknown", "F", "M"], [2, 58, 60])), make_tree(n_obs=120)
-    settings = {"estimator": "GibbsFairClustering", "parameters": {"composition": composition, "target": "joint"}}
-    tree = build_tree(drawn_of(tree), tree["observed_data"]["X"].values, groups, settings=settings, n_clusters=3)
-    fairlets = len(capacities(groups.sizes, composition, groups.names).lower)
-    tree["sampler_state"] = xr.Dataset({"members": (("chain", "fairlet", "slot"), np.zeros((2, fairlets, 3), int))})
+    tree = build_tree(drawn_of(tree), tree["observed_data"]["X"].values, groups, settings={}, n_clusters=3)
+    tree = of_fairlets(tree, composition)
     page = bf.report(tree, tmp_path / "page.html").read_text(encoding="utf-8")
     assert said in page
     assert ("Small groups:" in page) == (composition == "auto")
