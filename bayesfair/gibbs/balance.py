@@ -63,18 +63,30 @@ def _balance(group, first, of_cell, low, high, slack, of_largest, size_min, size
 
 
 @inner
+def reference_of(first, extra, count, k, size, f):
+    """r of family f in cluster k, see `Balance`."""
+    if extra[0] == 0.0:
+        return float(size)
+    largest = 0.0
+    for h in range(first[f], first[f + 1]):
+        largest = max(largest, float(count[k, h]))
+    return largest
+
+
+@inner
+def rows_beyond(bounds, reference, n, h):
+    """How many rows a count n of group h is beyond its bounds; 0 or less within them."""
+    return max(bounds[h, 0] * reference - n, n - bounds[h, 1] * reference) - bounds[h, 2]
+
+
+@inner
 def penalty(first, bounds, extra, strength, count, k, size):
     """V of cluster k: 0 exactly if it is in S. strength (K, H + 1): of every group, and of the size."""
     total, last = 0.0, strength.shape[1] - 1
     for f in range(len(first) - 1):
-        reference = float(size)
-        if extra[0] > 0.0:
-            reference = 0.0
-            for h in range(first[f], first[f + 1]):
-                reference = max(reference, float(count[k, h]))
+        reference = reference_of(first, extra, count, k, size, f)
         for h in range(first[f], first[f + 1]):
-            n = float(count[k, h])
-            beyond = max(bounds[h, 0] * reference - n, n - bounds[h, 1] * reference) - bounds[h, 2]
+            beyond = rows_beyond(bounds, reference, count[k, h], h)
             if beyond > 0.0:
                 total += priced(beyond, strength[k, h])
     off = max(extra[1] - size, size - extra[2])

@@ -192,20 +192,3 @@ def pairs_change(loss, cluster, total, mass, weight, reach, pairs, z, f_old, f_n
         return (own + other + both) / weight[k]
     change = (pairs[k] + 2.0 * own) / (2.0 * (weight[k] + gain)) - pairs[k] / (2.0 * weight[k])
     return change + (pairs[q] + 2.0 * other) / (2.0 * (weight[q] - gain)) - pairs[q] / (2.0 * weight[q])
-
-
-# What a visit of a fairlet compares
-
-
-@inner
-def visit_costs(loss, center, w, number, weight, sums, reach, pairs, old, new, cost, f, a):
-    """cost[k]: what its own cluster a saves without fairlet f, and what every other one pays with it."""
-    for k in range(len(number)):
-        if len(reach) > 0:
-            sign = -1.0 if k == a else 1.0
-            then = (pairs[k] + sign * 2.0 * w * reach[f, k]) / (2.0 * (weight[k] + sign * w))
-            cost[k] = sign * (then - pairs[k] / (2.0 * weight[k]))
-        elif k == a:
-            cost[k] = leaving(loss, center, w, sums[k], weight[k], old, new)
-        else:
-            cost[k] = joining(loss, center, w, sums[k], weight[k], old, new)

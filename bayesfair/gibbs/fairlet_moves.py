@@ -20,7 +20,6 @@ from bayesfair.gibbs.fairlet_costs import (
     pulled,
     replaced,
     squares_change,
-    visit_costs,
 )
 from bayesfair.gibbs.fairlets import (
     FAILED,
@@ -36,7 +35,7 @@ from bayesfair.gibbs.fairlets import (
     pair_up,
     reach_anew,
 )
-from bayesfair.gibbs.losses import KMEANS, is_own
+from bayesfair.gibbs.losses import KMEANS, is_own, visit_costs
 
 
 class SweepPlan(NamedTuple):
@@ -309,7 +308,7 @@ def reallocations(s, loss, state, scratch, first, last):
                 cost[k] *= w * heavy[k] / (heavy[k] + w)
             cost[a] = own
         else:
-            visit_costs(loss, center, w, number, heavy, sums, reach, pairs, old, new, cost, f, a)
+            visit_costs(loss, center, w, heavy, sums, reach, pairs, old, new, cost, f, a)
         least = cost[0]
         for k in range(n_clusters):
             least = min(least, cost[k])

@@ -220,6 +220,20 @@ def leaving(loss, x, w, total, mass, old, new):
     return w * loss.paid(x, new) + rest * loss.paid(old, new)
 
 
+@inner
+def visit_costs(loss, x, w, mass, total, reach, pairs, old, new, cost, i, a):
+    """cost[k]: what its own cluster a saves without the unit i, (x, w), and what every other one pays with it."""
+    for k in range(len(mass)):
+        if len(reach) > 0:
+            sign = -1.0 if k == a else 1.0
+            then = (pairs[k] + sign * 2.0 * w * reach[i, k]) / (2.0 * (mass[k] + sign * w))
+            cost[k] = sign * (then - pairs[k] / (2.0 * mass[k]))
+        elif k == a:
+            cost[k] = leaving(loss, x, w, total[k], mass[k], old, new)
+        else:
+            cost[k] = joining(loss, x, w, total[k], mass[k], old, new)
+
+
 @kernel
 def stirling(s):
     """R(s) = log Gamma(s) - (s - 1/2) log s + s - log(2 pi) / 2, which falls to 0 as 1 / (12 s)."""

@@ -20,7 +20,7 @@ from bayesfair.gibbs.fairlets import FAILED, LOSS_C, LOSS_F, NOBODY, Fairlets, S
 from bayesfair.gibbs.loss import refuse_start, refuse_value
 from bayesfair.gibbs.modes.jump import with_jumps_of
 from bayesfair.gibbs.near_rows import near_pairs
-from bayesfair.gibbs.target import Dispersion, Room, Table, check_temperature, is_fixed
+from bayesfair.gibbs.target import Dispersion, Room, Table, check_temperature, empty_room, is_fixed
 from bayesfair.gibbs.temperature import start_dispersion
 
 STATISTICS = {
@@ -192,9 +192,7 @@ class FairletLaw:
 
     def learn(self, state: State, n_sweeps: int):
         """Sweeps that nobody reads, in place."""
-        n_obs = len(self.table.X)
-        room = Room(np.empty((1, n_obs), np.int32), np.empty((0, n_obs), np.int32), np.empty((1, len(self.statistics))))
-        self.advance(state, n_sweeps, np.iinfo(np.int64).max, room, 0)
+        self.advance(state, n_sweeps, np.iinfo(np.int64).max, empty_room(self, 1), 0)
 
     def _scalars(self, numbers):
         """The columns of `statistics` from what the kernel writes."""

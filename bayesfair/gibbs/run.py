@@ -15,7 +15,7 @@ from joblib.parallel import get_active_backend
 from bayesfair._check import tell_of_interruption
 from bayesfair._draws import Draws, FairletDraws
 from bayesfair._progress import one_step, progress
-from bayesfair.gibbs.target import Room
+from bayesfair.gibbs.target import Room, empty_room
 from bayesfair.gibbs.thinning import cluster_sizes
 
 CHUNK_SECONDS = 0.5  # longest time without progress and without a check for Ctrl-C
@@ -34,6 +34,10 @@ class KeepFairlets(NamedTuple):
         """Which of the next `n_draws` draws keep them."""
         draws = np.arange(n_draws)
         return draws[(self.done + draws) * self.number % self.of < self.number]
+
+    def of_draws(self, fairlet, which) -> FairletDraws:
+        """The fairlets of the draws `which`, from the first one after those done."""
+        return FairletDraws(fairlet, None if self.number == self.of else self.done + which)
 
 
 class Chains:
@@ -74,10 +78,7 @@ class Chains:
         return draws
 
     def _room(self, n_draws) -> Room:
-        n_obs = len(self.law.table.X)
-        kept = n_draws if self.keep is not None else 0
-        labels, fairlets = np.empty((n_draws, n_obs), np.int32), np.empty((kept, n_obs), np.int32)
-        return Room(labels, fairlets, np.empty((n_draws, len(self.law.statistics))))
+        return empty_room(self.law, n_draws, 0 if self.keep is None else n_draws)
 
     def _as_draws(self, rooms) -> Draws:
         smallest = np.min_scalar_type(-self.law.table.n_clusters)
@@ -86,8 +87,7 @@ class Chains:
         if self.keep is not None:
             which = self.keep.among(labels.shape[1])
             kept = np.stack([room.fairlets[which] for room in rooms])
-            number = None if self.keep.number == self.keep.of else self.keep.done + which
-            fairlets = FairletDraws(kept.astype(np.min_scalar_type(-self.law.n_fairlets)), number)
+            fairlets = self.keep.of_draws(kept.astype(np.min_scalar_type(-self.law.n_fairlets)), which)
         named = {name: np.ascontiguousarray(scalars[..., at]) for at, name in enumerate(self.law.statistics)}
         return Draws(labels, named, self.law.statistics, fairlets)
 
@@ -180,8 +180,7 @@ class InMemory:
         made, fairlets = {name: values[:, : self.done] for name, values in scalars.items()}, None
         if self._fairlets is not None:
             which = self._keep.among(self.done)
-            number = None if self._keep.number == self._keep.of else self._keep.done + which
-            fairlets = FairletDraws(self._fairlets[:, : len(which)], number)
+            fairlets = self._keep.of_draws(self._fairlets[:, : len(which)], which)
         return Draws(labels[:, : self.done], made, self._like.statistics, fairlets)
 
 

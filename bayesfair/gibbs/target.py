@@ -61,6 +61,13 @@ class Room(NamedTuple):
     scalars: np.ndarray
 
 
+def empty_room(law, n_draws: int, n_fairlets: int = 0) -> Room:
+    """Space for so many draws of one chain, of which the first `n_fairlets` keep their fairlets."""
+    n_obs = len(law.table.X)
+    labels, fairlets = np.empty((n_draws, n_obs), np.int32), np.empty((n_fairlets, n_obs), np.int32)
+    return Room(labels, fairlets, np.empty((n_draws, len(law.statistics))))
+
+
 class Law(Protocol):
     """A prepared target: what the run needs of it. States are NamedTuples of arrays that kernels change in place."""
 

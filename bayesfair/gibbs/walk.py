@@ -7,9 +7,9 @@ import numpy as np
 from numpy import int64
 
 from bayesfair._compiled import inner, kernel
-from bayesfair.gibbs.balance import penalty, penalty_with
+from bayesfair.gibbs.balance import penalty, penalty_with, reference_of, rows_beyond
 from bayesfair.gibbs.chance import category, gamma
-from bayesfair.gibbs.losses import KMEANS, is_own, joining, leaving
+from bayesfair.gibbs.losses import KMEANS, copy_row, is_own, visit_costs
 from bayesfair.gibbs.pair_draws import draw_pair, make_tables
 from bayesfair.gibbs.units import (
     FAILED,
@@ -153,7 +153,8 @@ def walk(s, units, loss, balance, schedule, state, scratch, per, last, last_pass
                     cost[k] *= w * mass[k] / (mass[k] + w)
                 cost[a] = own
             else:
-                other_costs(x, w, loss, total, mass, reach, pairs, row, old, new, cost, i, a)
+                copy_row(x, i, row)
+                visit_costs(loss, row, w, mass, total, reach, pairs, old, new, cost, i, a)
                 if is_own(loss):
                     for k in range(n_clusters):
                         if step[FAILED] == 0:
@@ -217,35 +218,14 @@ def walk(s, units, loss, balance, schedule, state, scratch, per, last, last_pass
 
 
 @inner
-def other_costs(x, w, loss, total, mass, reach, pairs, row, old, new, cost, i, a):
-    """cost[k] of unit i for losses other than k-means, see `walk`."""
-    for e in range(len(row)):
-        row[e] = x[i, e]
-    for k in range(len(mass)):
-        if len(reach) > 0:
-            sign = -1.0 if k == a else 1.0
-            then = (pairs[k] + sign * 2.0 * w * reach[i, k]) / (2.0 * (mass[k] + sign * w))
-            cost[k] = sign * (then - pairs[k] / (2.0 * mass[k]))
-        elif k == a:
-            cost[k] = leaving(loss, row, w, total[k], mass[k], old, new)
-        else:
-            cost[k] = joining(loss, row, w, total[k], mass[k], old, new)
-
-
-@inner
 def look(first, bounds, extra, count, size, outside):
     """Count which groups of which clusters are beyond their bounds now."""
     last = outside.shape[1] - 1
     for k in range(len(size)):
         for f in range(len(first) - 1):
-            reference = float(size[k])
-            if extra[0] > 0.0:
-                reference = 0.0
-                for h in range(first[f], first[f + 1]):
-                    reference = max(reference, float(count[k, h]))
+            reference = reference_of(first, extra, count, k, size[k], f)
             for h in range(first[f], first[f + 1]):
-                n = float(count[k, h])
-                if max(bounds[h, 0] * reference - n, n - bounds[h, 1] * reference) > bounds[h, 2]:
+                if rows_beyond(bounds, reference, count[k, h], h) > 0.0:
                     outside[k, h] += 1.0
         if max(extra[1] - size[k], size[k] - extra[2]) > 0.0:
             outside[k, last] += 1.0

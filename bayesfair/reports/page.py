@@ -222,7 +222,7 @@ def _settings(contents):
     """Pairs of a setting and its value, and versions of libraries."""
     settings = settings_of(contents.tree)
     pairs = list(settings.get("parameters", {}).items())
-    pairs += [(term, settings[name]) for name, term in (("seed", "seed"),) if name in settings]
+    pairs += [("seed", settings["seed"])] if "seed" in settings else []
     return [*pairs, *versions()]
 
 

@@ -17,7 +17,7 @@ from bayesfair.gibbs.chance import seeded
 from bayesfair.gibbs.modes.jump import UNLIMITED, paths_of
 from bayesfair.gibbs.modes.places import Places, draw_many
 from bayesfair.gibbs.run import copied, learnt
-from bayesfair.gibbs.target import Room
+from bayesfair.gibbs.target import empty_room
 from bayesfair.gibbs.units import UnitState
 
 FEWEST_SWEEPS = 48  # least sweeps of a start; a shorter warm-up has fewer starts
@@ -167,9 +167,8 @@ def snapshot(law, paths, state, apart) -> Snapshot:
 
 def sweeps_later(law, state, number) -> np.ndarray | None:
     """The scalars after so many sweeps, in place; None if labels do not come into balance."""
-    n_obs, n_scalars = len(law.table.X), len(law.statistics)
-    visits = STUCK * number * n_obs if law.state_type is UnitState else UNLIMITED
-    room = Room(np.empty((1, n_obs), np.int32), np.empty((0, n_obs), np.int32), np.empty((1, n_scalars)))
+    visits = STUCK * number * len(law.table.X) if law.state_type is UnitState else UNLIMITED
+    room = empty_room(law, 1)
     return room.scalars[0] if law.advance(state, number, visits, room, 0) else None
 
 

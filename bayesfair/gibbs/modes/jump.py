@@ -18,7 +18,7 @@ from bayesfair.gibbs.chance import accept
 from bayesfair.gibbs.modes.fairlet_paths import fairlet_path
 from bayesfair.gibbs.modes.places import Places
 from bayesfair.gibbs.modes.unit_paths import unit_path
-from bayesfair.gibbs.target import Room
+from bayesfair.gibbs.target import Room, empty_room
 
 PERIOD = 1.0  # steps of jumps for every sweep
 UNLIMITED = 1 << 62  # visits
@@ -147,9 +147,7 @@ class JumpingLaw:
 
     def learn(self, state, n_sweeps: int):
         """Sweeps that nobody reads: penalties stay as they are, so that they suit all modes."""
-        n_obs = len(self.law.table.X)
-        room = Room(np.empty((1, n_obs), np.int32), np.empty((0, n_obs), np.int32), np.empty((1, len(self.statistics))))
-        self.advance(state, max(n_sweeps, 1), UNLIMITED, room, 0)
+        self.advance(state, max(n_sweeps, 1), UNLIMITED, empty_room(self, 1), 0)
 
     def jump(self, state) -> float:
         """Try a jump, in place; the probability with which it was accepted."""
