@@ -14,6 +14,7 @@ UNEQUAL = 100  # ratio of standard deviations: the smaller column has 1e-4 of sq
 LARGEST_LOG, SMALLEST_LOG = 1023, -1022  # of normal float64 numbers, to base 2
 FAST_LOG = 60  # of units, to base 2, in which differences of float32 numbers fit float32
 HEADROOM = 8  # between an expected cost and the limits of float64
+NOTE = "bayesfair_scaling"  # in the `attrs` of a data frame that the shell scaled
 
 
 class Scaling(NamedTuple):
@@ -96,6 +97,11 @@ def center_and_spread(X, everybody=here_alone, weight=None):
     top = int(np.frexp(spread.max())[1])
     pooled = np.ldexp(np.sqrt(np.ldexp(variance, 2 * (exponent - top)).mean()), top)
     return middle, spread, float(pooled)
+
+
+def noted_scaling(X):
+    """The note {"mean": {column: number}, "deviation": ...} of a data frame; None without one."""
+    return getattr(X, "attrs", {}).get(NOTE)
 
 
 def standardise(X, *, dtype=np.float64, **settings):

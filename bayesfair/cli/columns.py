@@ -12,7 +12,7 @@ import numpy as np
 
 import bayesfair as bf
 from bayesfair._check import listed, message, tell
-from bayesfair._columns import with_note
+from bayesfair._scaling import NOTE
 from bayesfair.cli.tables import ORDERS, ROW_NAMES, UNNAMED, separator_hint, typed
 
 # How programs write a missing number: pandas' list. In sensitive columns these are categories.
@@ -210,7 +210,9 @@ def standardized(features):
         got = f"columns that are constant, infinite or too large to square: {listed(unusable)}"
         remedy = "Leave them out by naming the others in --features."
         raise ValueError(message("--standardize", "be used on features that vary", got, remedy))
-    return with_note(features.assign(**(centred / spread)), numbers.mean().to_dict(), spread.to_dict())
+    scaled = features.assign(**(centred / spread))
+    scaled.attrs[NOTE] = {"mean": numbers.mean().to_dict(), "deviation": spread.to_dict()}
+    return scaled
 
 
 def _check_names(table, named):

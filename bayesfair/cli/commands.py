@@ -46,7 +46,7 @@ from bayesfair.cli.same_rows import (
 )
 from bayesfair.cli.tables import check_ending, is_table, read_table, to_csv, typed, write_table
 from bayesfair.posterior.diagnostics import scalar_table
-from bayesfair.posterior.saved import settings_of
+from bayesfair.posterior.modes import modes_sentence
 from bayesfair.posterior.view import View
 
 
@@ -73,7 +73,7 @@ def demo(arguments):
         warnings.simplefilter("ignore", ConvergenceWarning)
         over_fairlets = bf.GibbsFairClustering(target="optimal", modes=None, **settings)
         _print_target("optimal", over_fairlets.fit(X, sensitive_features=data.sensitive))
-    view = View(estimator.posterior_)
+    view = View.of(estimator.posterior_)
     print_summary(view)
     draw_pictures(view, arguments.out)
     return status
@@ -202,7 +202,7 @@ def resume(arguments):
 
 
 def _loaded(run_file):
-    made_by = settings_of(bf.posterior.read_tree(run_file)).get("estimator")
+    made_by = bf.posterior.read_tree(run_file).attrs.get("estimator")
     kind = bf.BayesianFairMixture if made_by == "BayesianFairMixture" else bf.GibbsFairClustering
     return kind.load(run_file)
 
@@ -230,7 +230,7 @@ def modes(arguments):
     """Print the modes that a run found, and the mass of each."""
     view = View(bf.posterior.read_tree(arguments.run_file))
     print(bf.posterior.modes(view).drop(columns=["se", "lp"]).round(3).to_string())
-    print(f"\n{fill(bf.posterior.modes_sentence(view), LINE)}")
+    print(f"\n{fill(modes_sentence(view), LINE)}")
 
 
 def memberships(arguments):

@@ -4,11 +4,10 @@ import numpy as np
 
 import bayesfair as bf
 from bayesfair._check import listed, message
-from bayesfair._columns import scaled_alike
 from bayesfair.cli.columns import ChosenColumns, Wanted, choose_columns
 from bayesfair.cli.results import probabilities
 from bayesfair.cli.tables import separator_hint, typed
-from bayesfair.posterior.saved import settings_of
+from bayesfair.posterior.schema import columns_of
 
 
 def columns_of_fit(table, arguments, estimator, **given) -> ChosenColumns:
@@ -27,7 +26,9 @@ def columns_of_fit(table, arguments, estimator, **given) -> ChosenColumns:
     levels = _levels(estimator)
     chosen = {"features": [name for name in names if name not in levels], "categorical_features": list(levels)}
     columns = choose_columns(table, Wanted.typed(arguments, **chosen, **given))
-    X = scaled_alike(columns.features[list(names)], settings_of(estimator.posterior_))
+    scaled = {one.name: one for one in columns_of(estimator.posterior_) if (one.middle, one.unit) != (0.0, 1.0)}
+    X = columns.features[list(names)]
+    X = X.assign(**{name: (X[name] - one.middle) / one.unit for name, one in scaled.items()})
     known = {name: X[name].map(lambda cell, one=one: one.get(str(cell), cell)) for name, one in levels.items()}
     return columns._replace(features=X.assign(**known))
 

@@ -19,12 +19,10 @@ from bayesfair._check import message
 from bayesfair._files import check_destination, write_whole
 from bayesfair._progress import progress
 from bayesfair.cli.exit_status import DONE, FAILED, in_shell, writing
-from bayesfair.posterior.diagnostics import scalar_table
-from bayesfair.posterior.in_short import brief
-from bayesfair.posterior.saved import cost_of
-from bayesfair.posterior.schema import groups_of, variable
+from bayesfair.posterior.brief import brief
+from bayesfair.posterior.diagnostics import judge, scalar_table
+from bayesfair.posterior.schema import cost_of, groups_of, variable
 from bayesfair.posterior.store import is_stored
-from bayesfair.posterior.verdict import judge
 from bayesfair.posterior.view import View
 
 LINE = 80  # characters

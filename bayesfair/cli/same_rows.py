@@ -9,8 +9,8 @@ from bayesfair.cli.columns import column_of_names, row_names
 from bayesfair.cli.new_rows import columns_of_fit, numbers_of
 from bayesfair.cli.tables import typed
 from bayesfair.fairness.groups import known_groups
-from bayesfair.posterior.saved import settings_of
 from bayesfair.posterior.schema import groups_of, names_of_rows, observed_features
+from bayesfair.posterior.settings import of_attribute
 from bayesfair.posterior.tree import names_for_file
 
 DIGEST, NAMES = "SHA-256 of the file", "Row names"  # of the provenance of a run
@@ -35,7 +35,7 @@ def check_index(tree, table, index):
 
 
 def _provenance_of(tree):
-    return settings_of(tree).get("provenance") or {}
+    return of_attribute(tree.attrs.get("provenance", "{}"))
 
 
 def places_in_run(tree, table, arguments, load):

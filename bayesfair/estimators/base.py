@@ -1,6 +1,5 @@
 """The common part of both samplers' estimators: a fit is a tree, which is written to a file and read back."""
 
-from functools import cached_property
 from html import escape
 from os import PathLike
 from time import perf_counter
@@ -12,19 +11,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._arrays import digest
 from bayesfair._check import attempt, column_names, message, random_state_of, storable_index
-from bayesfair._columns import noted_scaling
 from bayesfair._memory import peak_memory
 from bayesfair._names import DataTree
+from bayesfair._scaling import noted_scaling
 from bayesfair.engines.base import whole_or_not
 from bayesfair.fairness.groups import names_of_attributes
-from bayesfair.posterior.co_clustering_probability import misclassification_probability
+from bayesfair.posterior.brief import brief
+from bayesfair.posterior.diagnostics import warn_of_disagreement
+from bayesfair.posterior.draws import is_on_disk
 from bayesfair.posterior.files import write_tree
-from bayesfair.posterior.in_short import brief
-from bayesfair.posterior.labels import is_on_disk
-from bayesfair.posterior.saved import FORMAT, plain, settings_of
-from bayesfair.posterior.schema import check_whole, names_of_rows
+from bayesfair.posterior.memberships import misclassification_probability
+from bayesfair.posterior.point_estimates import reference_partition
+from bayesfair.posterior.schema import Column, check_whole, columns_of, names_of_rows
+from bayesfair.posterior.settings import FORMAT, as_attribute, changed_settings, of_attribute, settings_of
 from bayesfair.posterior.tree import add_derived
-from bayesfair.posterior.verdict import warn_of_disagreement
 
 MAY_CHANGE = {"num_draws", "progress_bar", "n_jobs", "chain_method"}  # between `fit` and `resume`
 COLOURS = {"good": "#117733", "caution": "#ddcc77", "bad": "#882255"}  # the report's colours
@@ -36,10 +36,11 @@ STYLE = "border-left: 0.4em solid {}; padding: 0.1em 0.8em; margin: 0.5em 0; max
 class PosteriorEstimator(ClusterMixin, BaseEstimator):
     """An estimator whose fit is an `xarray.DataTree`: its attributes with a trailing underscore are read from it.
 
-    `fit` sets `_seed` (`_draw_seed`), `_names` and `_row_names` (`_describe`), builds a tree of draws and rows with
-    `_settings` and passes it, with its run, to `_adopt`. Subclasses extend `_take`, which sets what `save` and `resume`
-    need, and `_derived`, which may fail; their `_run_of(tree, settings)` makes the run of a file, with which their
-    `_resume` goes on. `fit` and `resume` are `whole_or_not`: an earlier posterior keeps all that belongs to it.
+    `fit` sets `_seed` (`_draw_seed`), `_names` and `_row_names` (`_describe`), builds a tree of draws and rows with `_facts`
+    and passes it, with its run, to `_adopt`. Subclasses extend `_take`, which sets what `save` and `resume` need, and
+    `_derived`, which may fail; their `_run_of(tree)` makes the run of a file, with which their `_resume` goes on. `fit` and
+    `resume` are `whole_or_not`: an earlier posterior keeps all that belongs to it. The estimator keeps the view of its
+    posterior, so that summaries of it compute each result once.
     """
 
     posterior_: "DataTree"
@@ -100,12 +101,8 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
 
     def _html_repr(self):
         """scikit-learn's diagram in a notebook and, after a fit, the posterior in short."""
-        notes = self._in_short if hasattr(self, "posterior_") else []
+        notes = brief(self.posterior_) if hasattr(self, "posterior_") else []
         return super()._html_repr() + "".join(map(_note_as_html, notes))
-
-    @cached_property
-    def _in_short(self):
-        return brief(self.posterior_)
 
     def _start_clock(self, earlier=None):
         """Start the clock, at the beginning of a fit or of a continuation of the fit of the tree `earlier`."""
@@ -121,17 +118,29 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         names, more = column_names(X), more | {"sensitive": names_of_attributes(sensitive_features)}
         more |= {"named_by_text": names is not None and all(isinstance(name, str) for name in names)}
         names = None if names is None else [str(name) for name in names]
-        self._names = {"feature_names": names, **more, "scaling": noted_scaling(X)}
-        self._row_names = storable_index(X)
+        self._names = {"feature_names": names, **more}
+        self._row_names, self._scaling = storable_index(X), noted_scaling(X)
+
+    def _columns(self, names, levels, indicators=()) -> list[Column] | None:
+        """The columns of the encoded table, {name: levels} of codes among them; None without names."""
+        if names is None:
+            return None
+        scaling = self._scaling or {"mean": {}, "deviation": {}}
+        units = {name: (float(mean), float(scaling["deviation"][name])) for name, mean in scaling["mean"].items()}
+        kinds = dict.fromkeys(levels, "category") | dict.fromkeys(indicators, "indicator")
+        return [
+            Column(one, kinds.get(one, "number"), tuple(levels.get(one, ())), *units.get(one, (0.0, 1.0)))
+            for one in names
+        ]
 
     def _draw_seed(self):
         self._seed = int(random_state_of(self.random_state).randint(2**31 - 1))
 
-    def _settings(self, **of_the_run):
-        """The estimator's settings for the tree, as `read_run` returns them."""
-        known = {"estimator": type(self).__name__, "format": FORMAT, "parameters": self.get_params(deep=False)}
-        known |= {"seed": self._seed, "names": self._names}
-        return known | ({} if self.provenance is None else {"provenance": self.provenance}) | of_the_run
+    def _facts(self, **of_the_run):
+        """The run's facts and the estimator's settings other than the defaults, as attributes of the tree."""
+        known = {"estimator": type(self).__name__, "format": FORMAT, "seed": self._seed}
+        known |= {} if self.provenance is None else {"provenance": as_attribute(self.provenance)}
+        return known | {name: as_attribute(value) for name, value in changed_settings(self).items()} | of_the_run
 
     def _check_same_values(self):
         """Raise a ValueError if X, which may be the user's own array, or another variable has changed since the fit."""
@@ -149,28 +158,34 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
 
     def _check_same_settings(self):
         """Raise a ValueError if a setting differs from that of the posterior; one that no file holds is not compared."""
-        known, given = settings_of(self.posterior_)["parameters"], self.get_params(deep=False)
-        for name, value in known.items():
-            if name not in MAY_CHANGE and name in given and plain(given[name]) != plain(value):
-                of_fit = "one of your own" if name == "loss" and value is None else repr(value)
+        known = settings_of(self.posterior_, type(self))
+        for name, given in self.get_params(deep=False).items():
+            of_fit = self.posterior_.attrs.get(name, as_attribute(known[name]))
+            if name not in MAY_CHANGE and as_attribute(given) != of_fit:
                 remedy = "resume() uses the settings of the fit: restore it with set_params, or fit again."
-                raise ValueError(message(name, f"be that of the fit, {of_fit}", repr(given[name]), remedy))
+                raise ValueError(message(name, f"be that of the fit, {of_fit}", repr(given), remedy))
 
     @classmethod
-    def _of_file(cls, tree, settings, **parameters):
+    def _of_file(cls, tree, **parameters):
         """The estimator that made the tree; `parameters` replace its settings."""
-        estimator = cls(**{**settings["parameters"], **parameters})
-        estimator._seed, estimator._names = settings["seed"], settings["names"]
-        estimator.provenance = settings.get("provenance")
-        return estimator._adopt(tree, estimator._run_of(tree, settings))
+        estimator, about = cls(**settings_of(tree, cls) | parameters), tree.attrs
+        estimator._seed, estimator._names = int(about["seed"]), of_attribute(tree["observed_data"].attrs["encoding"])
+        scaled = {one.name: one for one in columns_of(tree) if (one.middle, one.unit) != (0.0, 1.0)}
+        means, deviations = ({name: getattr(one, part) for name, one in scaled.items()} for part in ("middle", "unit"))
+        estimator._scaling = {"mean": means, "deviation": deviations}
+        estimator.provenance = of_attribute(about.get("provenance", "None"))
+        return estimator._adopt(tree, estimator._run_of(tree))
 
-    def _adopt(self, tree, run):
+    def _run_of(self, tree):
+        """What continues the run of a tree, beside the tree."""
+
+    def _adopt(self, tree, run=None):
         """Take the tree as this estimator's posterior, and `run`, with which (and the tree) `resume` continues.
 
         The posterior comes first: computations on its draws, stored in the tree or not, may fail.
         """
         self._take(tree, run)
-        add_derived(tree, self._point)
+        self._view = add_derived(tree, self._point).keep()
         self._checksums = _checksums(tree)
         self._derive(**self._derived())
         return self
@@ -178,7 +193,7 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
     def _take(self, tree, run):
         self.posterior_, self._run = tree, run
         for name in list(vars(self)):
-            if name == "_in_short" or (name.endswith("_") and name != "posterior_"):
+            if name.endswith("_") and name != "posterior_":
                 delattr(self, name)  # left from an earlier posterior
         self._checksums = {_TABLE: digest(tree[_TABLE].values)}  # what is derived may change the others
         self._row_names = names_of_rows(tree)
@@ -189,10 +204,9 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
 
     def _derived(self):
         """{attribute: function that computes it}, in order of dependence."""
-        tree = self.posterior_
         return {
-            "labels_": lambda: tree["constant_data"]["reference_labels"].values.astype(int),
-            "misclassification_probability_": lambda: misclassification_probability(tree),
+            "labels_": lambda: reference_partition(self.posterior_),
+            "misclassification_probability_": lambda: misclassification_probability(self.posterior_),
         }
 
     def _derive(self, **attributes):

@@ -26,6 +26,7 @@ from bayesfair.engines.tables import (
     refuse_groups_as_y,
 )
 from bayesfair.estimators.base import PosteriorEstimator
+from bayesfair.estimators.memory_needed import check_memory
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import gap
 from bayesfair.models.exchange import check_ladder
@@ -35,8 +36,8 @@ from bayesfair.models.sampler import resolve_chain_method
 from bayesfair.models.starts import STARTS
 from bayesfair.posterior.files import read_run
 from bayesfair.posterior.guarantees import masses_of
-from bayesfair.posterior.memory import check_memory
-from bayesfair.posterior.saved import STATE, arrays_of, state_dataset
+from bayesfair.posterior.schema import STATE, WANTED, arrays_of, state_dataset
+from bayesfair.posterior.settings import as_attribute
 from bayesfair.posterior.tree import build_tree, draws_of
 
 LABEL_BYTES = 16  # per label: in the draws, with its row's log-likelihood, and in the tree
@@ -267,8 +268,11 @@ class BayesianFairMixture(PosteriorEstimator):
             run.labelled,
             np.hstack([run.x, run.codes]),
             run.groups if len(run.groups.names) > 1 else None,
-            settings=self._settings(wanted=self._wanted),
-            feature_names=names["continuous"] + names["categorical"],
+            facts=self._facts(**{WANTED: self._wanted}),
+            columns=self._columns(
+                names["continuous"] + names["categorical"], dict(zip(names["categorical"], names["levels"]))
+            ),
+            encoding=as_attribute(names),
             obs_names=self._row_names,
             n_clusters=self.n_components,
             parameters=run.parameters,
@@ -391,7 +395,6 @@ class BayesianFairMixture(PosteriorEstimator):
         values = (("chain", "draw", "obs", "feature"), self._run.simulate(sites)[None])
         table = xr.Dataset({"X": values}, coords=observed.coords)
         tree = xr.DataTree.from_dict({group: table, "observed_data": observed})
-        tree.attrs["settings"] = self.posterior_.attrs["settings"]  # includes the names of levels
         return tree
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
@@ -459,11 +462,11 @@ class BayesianFairMixture(PosteriorEstimator):
         ValueError
             If the file is damaged or holds something else.
         """
-        return cls._of_file(*read_run(path, cls))
+        return cls._of_file(read_run(path, cls))
 
-    def _run_of(self, tree, settings):
+    def _run_of(self, tree):
         names, X, constant = self._names, tree["observed_data"]["X"].values, tree["constant_data"]
-        self._wanted = settings.get("wanted", tree["posterior"].sizes["draw"])  # older files lack it
+        self._wanted = int(tree.attrs[WANTED])
         dim = len(names["continuous"])
         x, codes = X[:, :dim], X[:, dim:].astype(np.int32)
         middle, spread, _ = center_and_spread(x) if dim else (np.zeros(0),) * 3

@@ -29,9 +29,9 @@ from bayesfair.fairness.groups import groups_for_fit
 from bayesfair.fairness.metrics import balance, gap
 from bayesfair.fairness.plain import plain_kmeans, share_above
 from bayesfair.gibbs.modes.search import ModeSearch
-from bayesfair.posterior.co_clustering_probability import misclassification_probability
 from bayesfair.posterior.diagnostics import scalar_table
-from bayesfair.posterior.mode_tables import modes
+from bayesfair.posterior.memberships import misclassification_probability
+from bayesfair.posterior.modes import modes
 from bayesfair.posterior.schema import variable
 from bayesfair.posterior.view import View
 

@@ -17,9 +17,10 @@ from bayesfair.balanced.placement import balanced_placement
 from bayesfair.engines.base import check_distinct, whole_or_not
 from bayesfair.engines.tables import categorical_positions, read_columns, read_groups, refuse_groups_as_y
 from bayesfair.estimators.base import PosteriorEstimator
+from bayesfair.estimators.memory_needed import check_disk, check_memory, fairlet_bytes, sampler_bytes
 from bayesfair.estimators.mixed_tables import MixedTable, mixed_table, rows_in_reach
 from bayesfair.estimators.new_rows import distances, place_fairlets, soft_memberships
-from bayesfair.estimators.saved_runs import arrays_of_run, continued_states, memory_of, modes_dataset
+from bayesfair.estimators.saved_runs import arrays_of_run, continued_states, facts_of_law, memory_of, modes_dataset
 from bayesfair.estimators.store import Store, Writer
 from bayesfair.estimators.withdrawn import ARGUMENTS, refusing
 from bayesfair.fairlets.dissimilarity import Minkowski
@@ -35,14 +36,22 @@ from bayesfair.gibbs.run import Chains, InMemory, KeepFairlets, draw, warm_up
 from bayesfair.gibbs.target import Dispersion, Table
 from bayesfair.gibbs.targets import resolve_target, resolve_temperature
 from bayesfair.gibbs.thinning import suitable_thinning
-from bayesfair.posterior.contingency import evenly_spaced
 from bayesfair.posterior.files import read_run, read_tree
-from bayesfair.posterior.guarantees import fairlet_capacities
-from bayesfair.posterior.memory import check_disk, check_memory, fairlet_bytes, sampler_bytes
-from bayesfair.posterior.partitions import map_partition
-from bayesfair.posterior.saved import STATE, arrays_of, plain, settings_of, state_dataset, target_of
-from bayesfair.posterior.schema import groups_of, observed_features, weight_of
+from bayesfair.posterior.point_estimates import map_partition
+from bayesfair.posterior.schema import (
+    STATE,
+    WANTED,
+    arrays_of,
+    groups_of,
+    guarantee_of,
+    observed_features,
+    state_dataset,
+    unfinished_of,
+    weight_of,
+)
+from bayesfair.posterior.settings import NOT_KEPT, as_attribute
 from bayesfair.posterior.store import begin_run, check_store, is_stored
+from bayesfair.posterior.tables import evenly_spaced
 from bayesfair.posterior.tree import build_tree, draws_of
 
 PREDICTIVE_DRAWS = 400  # draws over which memberships of new rows are averaged
@@ -281,12 +290,10 @@ class GibbsFairClustering(PosteriorEstimator):
     def _resume(self, num_draws):
         tree, done = self.posterior_, self.posterior_["posterior"].sizes["draw"]
         self._start_clock(tree)
-        missing = self._run["wanted"] - done
-        if missing <= 0 and "unfinished" not in tree.attrs:
-            missing = self.num_draws
+        missing = int(tree.attrs[WANTED]) - done if unfinished_of(tree) else self.num_draws
         num_draws = missing if num_draws is None else check_integer("num_draws", num_draws)
         known, groups, weight = observed_features(tree), groups_of(tree), weight_of(tree)
-        self._kept_of = self._run["kept_of"]
+        self._kept_of = int(tree.attrs["kept_of"])
         self._check_room(known, done + num_draws)
         modes = tree["modes"].to_dataset() if "modes" in tree.children else None
         arrays = arrays_of(tree[STATE])
@@ -344,8 +351,8 @@ class GibbsFairClustering(PosteriorEstimator):
         chosen = evenly_spaced(posterior["lambda_c"].size, PREDICTIVE_DRAWS)
         centers = posterior["centers"].values
         centers = centers.reshape(-1, *centers.shape[2:])[chosen]
-        held = fairlet_capacities(self.posterior_)
-        share = 1.0 if held is None else len(held.lower) / posterior.sizes["obs"]  # a row's mean weight in its unit
+        n_fairlets = guarantee_of(self.posterior_).n_fairlets
+        share = n_fairlets / posterior.sizes["obs"] if n_fairlets else 1.0  # a row's mean weight in its unit
         return soft_memberships(self._dissimilarity, X, centers, share * posterior["lambda_c"].values.ravel()[chosen])
 
     def reassign(self, X: ArrayLike, *, sensitive_features: ArrayLike | None) -> np.ndarray:
@@ -377,16 +384,17 @@ class GibbsFairClustering(PosteriorEstimator):
         """
         check_is_fitted(self, "posterior_")
         check_same_rows(X=X, sensitive_features=sensitive_features)
-        known, of_fit = groups_of(self.posterior_), target_of(self.posterior_)
-        if len(known.names) == 1 or plain(of_fit.get("composition")) == "singletons":
+        known, given = groups_of(self.posterior_), guarantee_of(self.posterior_)
+        if len(known.names) == 1 or given.kind == "none":
             return self.predict(X)
         check_same_attributes(sensitive_features, self._names.get("sensitive"))
         X, cost = self._distances(X)
         groups = known_groups(sensitive_features, len(X), known, self.merged_group_name)
-        if of_fit["name"] == "labels":
-            return balanced_placement(cost, groups.code, balance_constraint(groups, of_fit["min_balance"]))
+        if given.kind != "fairlets":
+            asked = "exact" if given.kind == "exact" else given.min_balance
+            return balanced_placement(cost, groups.code, balance_constraint(groups, asked))
         of_decomposition = {"dissimilarity": self._dissimilarity, "random_state": self._seed}
-        return place_fairlets(X, cost, groups, of_fit["composition"], of_decomposition)
+        return place_fairlets(X, cost, groups, resolve_target(self.target).composition, of_decomposition)
 
     @property
     def _loss(self):
@@ -425,20 +433,19 @@ class GibbsFairClustering(PosteriorEstimator):
         ValueError
             If the file is damaged, holds something else, or was made by an earlier version.
         """
-        tree, settings = read_run(path, cls, needed=[STATE])
-        if settings["parameters"]["loss"] is None and loss is None:
+        tree = read_run(path, cls, needed=[STATE])
+        if tree.attrs.get("loss") == NOT_KEPT and loss is None:
             remedy = "Pass the bf.gibbs.Loss of the fit."
             raise ValueError(message("loss", "be given for a run with a loss of your own", "none", remedy))
-        estimator = cls._of_file(tree, settings, **({} if loss is None else {"loss": loss}))
+        estimator = cls._of_file(tree, **({} if loss is None else {"loss": loss}))
         estimator._store = Store(path).seen() if is_stored(tree) else None
         return estimator
 
     def _check_room(self, X, num_draws):
         shape, sizes = (self.num_chains, num_draws, len(X)), (self.n_clusters, X.shape[1])
         keep, target = self._keeping(), resolve_target(self.target)
-        moves = target.promise == "fairlets" and not target.keeps_fairlets
         kept = 0 if keep is None else len(keep.among(num_draws))
-        taken = {"sampling": sampler_bytes(self.num_chains, X.shape[1], moves_fairlets=moves)}
+        taken = {"sampling": sampler_bytes(self.num_chains, X.shape[1], moves_fairlets=target.moves_fairlets)}
         taken["fairlets"] = fairlet_bytes(self.num_chains, kept, len(X))
         if self._store is not None:
             return check_disk(self._store.path, shape, *sizes, **taken)
@@ -447,7 +454,7 @@ class GibbsFairClustering(PosteriorEstimator):
 
     def _keeping(self, done=0) -> KeepFairlets | None:
         """Which draws keep their fairlets, after `done` draws; None if none do."""
-        wanted = plain(getattr(resolve_target(self.target), "keep_fairlets", False))
+        wanted = getattr(resolve_target(self.target), "keep_fairlets", False)
         if wanted is False:
             return None
         return KeepFairlets(self._kept_of if wanted is True else min(wanted, self._kept_of), self._kept_of, done)
@@ -458,43 +465,38 @@ class GibbsFairClustering(PosteriorEstimator):
         `table`: X, groups, weights, and the modes that were found.
         """
         done = 0 if earlier is None else earlier["posterior"].sizes["draw"]
-        chains.keep, target = self._keeping(done), resolve_target(self.target)
-        about = target.get_params(deep=False) | {"name": target.name}
-        if target.promise == "fairlets":
-            about["n_fairlets"] = chains.law.n_fairlets
-        settings = self._settings(
-            thinning=self.thinning_,
-            wanted=done + num_draws,
-            promise=target.promise,
-            target=about,
-            kept_of=self._kept_of,
-            gap_of_fairlets=getattr(chains.law, "gap", None) if earlier is None else self._run["gap_of_fairlets"],
-        )
+        chains.keep, law = self._keeping(done), chains.law
+        facts = {"thinning": self.thinning_, WANTED: done + num_draws, "kept_of": self._kept_of} | facts_of_law(law)
+        if earlier is not None:
+            facts |= {name: earlier.attrs[name] for name in ("fairlet_gap", "small_groups") if name in earlier.attrs}
+        facts = self._facts(**facts)
         made = self._draw_in_memory if self._store is None else self._draw_to_store
-        tree = made(chains, num_draws, table, earlier, settings)
+        tree = made(chains, num_draws, table, earlier, facts)
         give_back_freed()
-        self._adopt(tree, self._run_of(tree, settings_of(tree)))
+        self._adopt(tree)
         give_back_freed()
         self._warn_of_disagreement(lambda: "")
         return self
 
-    def _draw_in_memory(self, chains, num_draws, table, earlier, settings):
+    def _draw_in_memory(self, chains, num_draws, table, earlier, facts):
         into = InMemory(num_draws)
         draw(chains, num_draws, self.thinning_, into, self.progress_bar)
         draws = into.draws if earlier is None else concatenate([draws_of(earlier), into.draws])
-        tree = self._tree_of(chains.law, into.states, draws, table, settings)
+        tree = self._tree_of(chains.law, into.states, draws, table, facts)
         tree["sample_stats"].attrs.update(self._cost())
         return tree
 
-    def _tree_of(self, law, states, draws, table, settings):
+    def _tree_of(self, law, states, draws, table, facts):
         """The tree of these draws and of the states after them, without derived results."""
         X, groups, weight, modes = table
         tree = build_tree(
             draws,
             X,
             groups,
-            settings=settings,
-            feature_names=self._mixed.names,
+            facts=facts,
+            columns=self._columns(self._mixed.names, {}, self._mixed.indicators),
+            guarantee=law.guarantee,
+            encoding=as_attribute(self._names),
             obs_names=self._row_names,
             n_clusters=self.n_clusters,
             point=None,
@@ -504,12 +506,12 @@ class GibbsFairClustering(PosteriorEstimator):
         tree[STATE] = state_dataset(arrays_of_run(law, states))
         return tree
 
-    def _draw_to_store(self, chains, num_draws, table, earlier, settings):
-        path, wanted = self._store.path, settings["wanted"]
+    def _draw_to_store(self, chains, num_draws, table, earlier, facts):
+        path, wanted = self._store.path, facts[WANTED]
 
         def add(stored, chains, draws):
             if stored is None:
-                return begin_run(path, self._tree_of(chains.law, chains.states, draws, table, settings), wanted)
+                return begin_run(path, self._tree_of(chains.law, chains.states, draws, table, facts), wanted)
             stored.append(draws, arrays_of_run(chains.law, chains.states))
             return stored
 
@@ -521,11 +523,11 @@ class GibbsFairClustering(PosteriorEstimator):
         self._store.seen()
         return tree
 
-    def _take(self, tree, progress):
-        super()._take(tree, progress)
+    def _take(self, tree, run):
+        super()._take(tree, run)
         self._mixed, self._dissimilarity = MixedTable(**self._names["mixed"]), self._loss.dissimilarity
         self.n_features_in_ = self._mixed.n_numbers + len(self._mixed.where)
-        self.thinning_ = progress["thinning"]
+        self.thinning_ = int(tree.attrs["thinning"])
         self.n_iter_ = self.num_warmup + self.thinning_ * tree["posterior"].sizes["draw"]
 
     def _derived(self):
@@ -540,10 +542,6 @@ class GibbsFairClustering(PosteriorEstimator):
     def _means(self, X, weight):
         mass = code_masses(self.labels_, self.n_clusters, weight)[:, None]
         return cluster_sums(X, self.labels_, self.n_clusters, weight) / np.where(mass > 0, mass, np.nan)
-
-    def _run_of(self, tree, settings):
-        """What `resume` needs to know beside the tree."""
-        return {name: settings[name] for name in ("thinning", "wanted", "kept_of", "gap_of_fairlets")}
 
     @property
     def map_labels_(self) -> np.ndarray:

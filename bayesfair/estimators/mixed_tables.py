@@ -40,6 +40,11 @@ class MixedTable(NamedTuple):
     both: bool = False  # does a column of two levels have two indicators, instead of one for the second?
     dim: float | None = None
 
+    @property
+    def indicators(self) -> list[str]:
+        """Names of the columns that are 0 except for rows of one level."""
+        return self.names[self.n_numbers :] if self.where else []
+
     def counted(self, rows, loss: Loss | NamedLoss, weight):
         """The table with the dimensions of its encoded training `rows`, which have a `weight` (N,)."""
         widths = [len(shown_levels(len(part), self.both)) for part in self.levels]

@@ -2,8 +2,12 @@
 
 import numpy as np
 
+from bayesfair.fairlets.compositions import rule_of_small_groups
+from bayesfair.fairlets.decomposition import describe_gap
 from bayesfair.gibbs.modes.search import FoundModes
-from bayesfair.posterior.mode_tables import MODE_FIGURES
+from bayesfair.gibbs.target import Dispersion
+from bayesfair.posterior.modes import MODE_FIGURES
+from bayesfair.posterior.temperatures import LAMBDA_PRIOR
 
 OF_TARGET = "target_"  # prefix of the arrays that a prepared target needs, beside the states of its chains
 
@@ -23,6 +27,23 @@ def continued_states(law, arrays) -> list:
     """The states of the chains of a run."""
     kind, n_chains = law.state_type, len(arrays[law.state_type._fields[0]])
     return [kind(*(np.array(arrays[name][chain]) for name in kind._fields)) for chain in range(n_chains)]
+
+
+def facts_of_law(law) -> dict:
+    """Facts of a prepared target, as attributes of the tree."""
+    prior, mean_size, facts = law.table.temperature, getattr(law, "mean_size", 1.0), {}
+    if isinstance(prior, Dispersion):
+        facts |= dict(zip(LAMBDA_PRIOR, (float(prior.shape), float(prior.rate) / mean_size)))
+    if getattr(law, "gap", None):
+        facts["fairlet_gap"] = describe_gap(law.gap)
+    groups, composition = law.table.groups, getattr(law.target, "composition", None)
+    if (
+        isinstance(composition, str)
+        and composition == "auto"
+        and (ruled := rule_of_small_groups(groups.sizes, groups.names))
+    ):
+        facts["small_groups"] = ruled
+    return facts
 
 
 def modes_dataset(found: FoundModes):

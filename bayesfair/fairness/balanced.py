@@ -199,10 +199,15 @@ def balance_constraint(
     return constraint
 
 
-def constraint_of(groups: Groups, min_balance, n_clusters, *, size_min=None, size_max=None) -> BalanceConstraint:
-    """`balance_constraint`, without warnings."""
-    alike = np.tile(groups.sizes / n_clusters, (n_clusters, 1))
-    constraint, _ = least_room(_constraint(groups, min_balance), groups.sizes, alike)
+def constraint_of(
+    groups: Groups, min_balance, n_clusters, *, size_min=None, size_max=None, room=None
+) -> BalanceConstraint:
+    """`balance_constraint`, without warnings; `room` for combinations, if it is known."""
+    constraint, alike = _constraint(groups, min_balance), np.tile(groups.sizes / n_clusters, (n_clusters, 1))
+    if room is not None:
+        constraint = constraint._replace(room=room) if is_exact(constraint) else constraint
+        return bounded(constraint, n_clusters, len(groups.code), size_min, size_max)
+    constraint, _ = least_room(constraint, groups.sizes, alike)
     constraint = bounded(constraint, n_clusters, len(groups.code), size_min, size_max)
     return least_room(constraint, groups.sizes, alike)[0] if isinstance(constraint, BoundedSizes) else constraint
 

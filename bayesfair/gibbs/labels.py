@@ -15,6 +15,7 @@ from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.fairlets.dissimilarity import SquaredEuclidean
 from bayesfair.fairness.balanced import balance_constraint, is_exact
 from bayesfair.fairness.bounded_sizes import balance_of
+from bayesfair.fairness.guarantee import Guarantee
 from bayesfair.gibbs.balance import WITHIN, Balance, at_least, families, within_one_row
 from bayesfair.gibbs.chance import seeded
 from bayesfair.gibbs.loss import refuse_start, refuse_value
@@ -54,7 +55,8 @@ class Labels(BaseEstimator):
     Labels(min_balance=0.8)
     """
 
-    name = promise = "labels"
+    name = "labels"
+    moves_fairlets = False
 
     def __init__(
         self,
@@ -122,6 +124,15 @@ class LabelsLaw:
         )
         balance = balance_of(self.constraint)
         self.balance = target.balance(table.groups, balance.room if is_exact(balance) else 1)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What holds in every draw."""
+        balance, target = balance_of(self.constraint), self.target
+        bounds = {"size_min": target.size_min, "size_max": target.size_max}
+        if is_exact(balance):
+            return Guarantee("exact", room=balance.room, **bounds)
+        return Guarantee("min_balance", min_balance=float(target.min_balance), **bounds)
 
     @cached_property
     def units(self) -> Units:

@@ -13,6 +13,7 @@ from bayesfair.fairlets.compositions import Capacities, anchor_group, capacities
 from bayesfair.fairlets.decomposition import decompose
 from bayesfair.fairlets.members import fairlet_centers
 from bayesfair.fairness.groups import Groups
+from bayesfair.fairness.guarantee import Guarantee, guarantee_of_fairlets
 from bayesfair.gibbs.chance import seeded
 from bayesfair.gibbs.fairlet_chain import go_on
 from bayesfair.gibbs.fairlet_moves import SweepPlan
@@ -53,11 +54,15 @@ class OverFairlets(BaseEstimator):
     Two lambdas, each with its own conjugate step, would degenerate: fairlets of distant members have centres in one place.
     """
 
-    promise = "fairlets"
     keeps_fairlets = False  #: Whether the fairlets are the same in all draws.
     is_joint = True  #: Whether moves of B read the clustering loss, and lambda_f follows lambda.
     inner_steps = 1
     fairlet_move = "swaps"
+
+    @property
+    def moves_fairlets(self) -> bool:
+        """Whether draws change the fairlets."""
+        return not self.keeps_fairlets
 
     def prepare(self, table: Table, memory=None) -> "FairletLaw":
         """Prepare the law of a table.
@@ -96,6 +101,11 @@ class FairletLaw:
         self.table, self.data, self.fairlet, self.target = table, data, np.asarray(fairlet), target
         self.gap = gap  # how far the fixed fairlets of all draws may be from the best ones
         self.statistics = {name: kind for name, kind in STATISTICS.items() if target.is_joint or name != "lp"}
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What holds in every draw."""
+        return Guarantee() if self.data.lower.shape[1] == 1 else guarantee_of_fairlets(self.data.lower, self.data.upper)
 
     @property
     def memory(self) -> dict:

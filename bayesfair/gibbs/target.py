@@ -11,6 +11,7 @@ import numpy as np
 from bayesfair._check import message
 from bayesfair._draws import Statistic
 from bayesfair.fairness.groups import Groups
+from bayesfair.fairness.guarantee import Guarantee
 from bayesfair.gibbs.loss import Loss, NamedLoss
 
 
@@ -73,6 +74,7 @@ class Law(Protocol):
 
     statistics: dict[str, Statistic]  #: The scalars of a draw, in the order of the columns of `Room.scalars`.
     state_type: type  #: Of its states.
+    guarantee: Guarantee  #: What holds in every draw.
     memory: dict[str, np.ndarray]  #: Arrays that a continued run needs beside its table and states.
     looks_per_sweep: float  #: Looks at a row and a coordinate of a centre, or what takes as long.
 

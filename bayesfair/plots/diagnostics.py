@@ -7,8 +7,7 @@ import numpy as np
 from bayesfair._check import message
 from bayesfair._names import DataTree
 from bayesfair.plots.style import FIGURE_WIDTH, as_written, cluster_colors
-from bayesfair.posterior.diagnostics import diagnostic_vars, scalar_table
-from bayesfair.posterior.verdict import worst_first
+from bayesfair.posterior.diagnostics import diagnostic_vars, scalar_table, worst_first
 from bayesfair.posterior.view import View
 
 SHOWN, BINS = 6, 30
@@ -23,7 +22,7 @@ def trace(tree: "DataTree", *, var_names: Sequence[str] | None = None, axes=None
     Parameters
     ----------
     tree : xarray.DataTree
-        A posterior, or a `View` of one.
+        A posterior.
     var_names : sequence of str, optional
         Names of scalars, see `bayesfair.posterior.diagnostic_vars`. By default the six on which the chains agree least.
     axes : array of matplotlib axes of shape (n_scalars, 2), optional

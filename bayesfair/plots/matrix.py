@@ -8,9 +8,9 @@ from numpy.typing import ArrayLike
 from bayesfair._check import check_integer, generator_of, message
 from bayesfair._names import Axes, DataTree
 from bayesfair.plots.style import axes_or_new
-from bayesfair.posterior.co_clustering_probability import co_clustering as probabilities
-from bayesfair.posterior.co_clustering_probability import misclassification_probability
-from bayesfair.posterior.partitions import reference_partition
+from bayesfair.posterior.memberships import co_clustering as probabilities
+from bayesfair.posterior.memberships import misclassification_probability
+from bayesfair.posterior.point_estimates import reference_partition
 from bayesfair.posterior.relabelling import about
 from bayesfair.posterior.view import View
 
@@ -40,7 +40,7 @@ def co_clustering(
     Parameters
     ----------
     tree : xarray.DataTree
-        A posterior with `labels` of shape (chain, draw, obs), or a `View` of one.
+        A posterior with `labels` of shape (chain, draw, obs).
     reference : array-like of int of shape (n_obs,), optional
         The clusters that order the rows. By default those of the point estimate.
     sample : int, optional

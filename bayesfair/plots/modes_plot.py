@@ -9,8 +9,8 @@ from bayesfair._names import DataTree
 from bayesfair._percent import percent
 from bayesfair.plots.style import FIGURE_WIDTH, cluster_colors
 from bayesfair.plots.uncertainty_plot import project
-from bayesfair.posterior.mode_tables import modes as table_of
-from bayesfair.posterior.mode_tables import modes_of
+from bayesfair.posterior.modes import modes as table_of
+from bayesfair.posterior.modes import modes_of
 from bayesfair.posterior.schema import count_clusters
 from bayesfair.posterior.view import View
 
@@ -80,7 +80,7 @@ def modes(
     Parameters
     ----------
     tree : xarray.DataTree
-        A posterior with `labels` of shape (chain, draw, obs), or a `View` of one.
+        A posterior with `labels` of shape (chain, draw, obs).
     X : array-like of shape (n_obs, n_features), optional
         Features. By default those in the tree.
     columns : pair of int or str, optional

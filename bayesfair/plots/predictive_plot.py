@@ -5,10 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesfair._check import message
-from bayesfair._columns import levels_of
 from bayesfair._names import DataTree
 from bayesfair.plots.style import BESIDE, as_written, cluster_colors, panels
-from bayesfair.posterior.saved import settings_of
+from bayesfair.posterior.schema import columns_of
 
 GROUPS = "posterior_predictive", "prior_predictive"
 POINTS, FEW_VALUES, SHOWN, COLUMNS = 200, 8, 6, 3
@@ -38,9 +37,8 @@ def predictive_checks(tree):
         raise ValueError(message("tree", rule, type(tree).__name__, remedy))
     observed = tree["observed_data"]["X"]
     simulated = tree[group]["X"].values.reshape(-1, *observed.shape)
-    names, levels = [str(name) for name in observed["feature"].values], levels_of(settings_of(tree))
-    columns = zip(names, observed.values.T, np.moveaxis(simulated, 2, 0))
-    return [_check(name, *tables, levels.get(name, ())) for name, *tables in columns]
+    columns = zip(columns_of(tree), observed.values.T, np.moveaxis(simulated, 2, 0))
+    return [_check(column.name, *tables, column.levels) for column, *tables in columns]
 
 
 def _check(name, observed, simulated, levels):

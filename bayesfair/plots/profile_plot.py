@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 from bayesfair._check import check_integer
 from bayesfair._names import Axes, DataFrame, DataTree
 from bayesfair.plots.style import FIGURE_WIDTH, as_written, axes_or_new
-from bayesfair.posterior.cluster_profiles import EVERYONE, GROUP, SPREAD, in_words, names_in_words, telling_order
-from bayesfair.posterior.cluster_profiles import profile as profile_of
+from bayesfair.posterior.profiles import EVERYONE, GROUP, SPREAD, in_words, names_in_words, telling_order
+from bayesfair.posterior.profiles import profile as profile_of
 
 LINE, HEAD = 0.27, 1.25  # heights in inches: of a line, and of the rest
 COLUMN, LETTER, ASIDE = 0.45, 0.06, 1.0  # least widths in inches: of a column, a letter of a name, and the rest

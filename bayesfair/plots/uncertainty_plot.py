@@ -9,12 +9,12 @@ from bayesfair._arrays import row_blocks
 from bayesfair._check import check_features, check_same_length, message
 from bayesfair._names import Axes, DataTree
 from bayesfair.plots.style import BESIDE, FIGURE_WIDTH, MARKERS, as_written, axes_or_new, cluster_colors
-from bayesfair.posterior.co_clustering_probability import misclassification_probability
-from bayesfair.posterior.contingency import evenly_spaced
 from bayesfair.posterior.guarantees import everyone
-from bayesfair.posterior.partitions import reference_partition
+from bayesfair.posterior.memberships import misclassification_probability
+from bayesfair.posterior.point_estimates import reference_partition
 from bayesfair.posterior.relabelling import about
 from bayesfair.posterior.schema import check_rows_of, groups_of, observed_features
+from bayesfair.posterior.tables import evenly_spaced
 from bayesfair.posterior.view import View, once
 
 MANY = 20_000  # points above which they are drawn as pixels, to keep files small
@@ -54,7 +54,7 @@ def uncertainty(
     Parameters
     ----------
     tree : xarray.DataTree
-        A posterior with `labels` of shape (chain, draw, obs), or a `View` of one.
+        A posterior with `labels` of shape (chain, draw, obs).
     X : array-like of shape (n_obs, n_features), optional
         Features. By default those in the tree.
     columns : pair of int or str, optional
@@ -263,7 +263,7 @@ def uncertainty_profile(tree: "DataTree", ax: "Axes | None" = None, *, reference
     Parameters
     ----------
     tree : xarray.DataTree
-        A posterior with `labels` of shape (chain, draw, obs), or a `View` of one.
+        A posterior with `labels` of shape (chain, draw, obs).
     ax : matplotlib.axes.Axes, optional
         By default those of a new figure.
     reference : array-like of int of shape (n_obs,), optional

@@ -1,25 +1,39 @@
-"""Scalars of the posterior that show convergence; labels are never averaged."""
+"""Scalars of the posterior that show convergence, and the verdict on them; labels are never averaged."""
+
+import warnings
 
 import numpy as np
 
+import bayesfair
 from bayesfair._arviz import own_settings
 from bayesfair._check import check_docstrings
 from bayesfair._draws import COMPARED
 from bayesfair._names import DataFrame, Dataset, DataTree
 from bayesfair._partitions import partition_distance
 from bayesfair.fairness.metrics import cluster_balance
-from bayesfair.posterior.guarantees import doubt_of_fairlets, guarantee, masses_of
-from bayesfair.posterior.modes_in_words import chains_apart, modes_sentence
-from bayesfair.posterior.number_of_clusters import occupied_sentence
-from bayesfair.posterior.other_temperatures import temperature_sentence
-from bayesfair.posterior.partitions import reference_partition
-from bayesfair.posterior.saved import settings_of
+from bayesfair.posterior.guarantees import guarantee_sentence, masses_of
+from bayesfair.posterior.modes import chains_apart, modes_sentence
+from bayesfair.posterior.occupied import occupied_sentence
+from bayesfair.posterior.point_estimates import reference_partition
 from bayesfair.posterior.schema import flat_labels, groups_of, scalars_of
+from bayesfair.posterior.sentences import (
+    ENOUGH,
+    R_HAT_BAD,
+    R_HAT_GOOD,
+    VERDICTS,
+    Verdict,
+    of_few_draws,
+    of_fixed_fairlets,
+    of_r_hat,
+    verdict,
+)
+from bayesfair.posterior.temperatures import temperature_sentence
 from bayesfair.posterior.view import once
 
+ROUNDING = 1e-6  # relative, of float32 sums: chains may number one partition differently and add in another order
+FEWEST_DRAWS = 4  # per chain: with fewer neither R-hat nor an effective sample size exists
 _ROUNDING_STEPS = 16  # of float32, possible between sums of the same terms
 _PAIRS_SHOWN, _PAIRS_TRIED = 3, 200
-STANDSTILL = 1e6  # R-hat of chains that stand still at different values: infinite, but for rounding
 
 
 def diagnostic_vars(tree: "DataTree", *, constant: bool = False) -> "Dataset":
@@ -30,7 +44,7 @@ def diagnostic_vars(tree: "DataTree", *, constant: bool = False) -> "Dataset":
     Parameters
     ----------
     tree : xarray.DataTree
-        A posterior with `labels` of shape (chain, draw, obs), or a `View` of one.
+        A posterior with `labels` of shape (chain, draw, obs).
     constant : bool, default False
         Whether to keep variables that never change, which break ArviZ's plots, and those of 0 and 1 only, whose ties
         `az.plot_rank` takes for disagreement.
@@ -40,8 +54,8 @@ def diagnostic_vars(tree: "DataTree", *, constant: bool = False) -> "Dataset":
     xarray.Dataset
         float64 variables of shape (chain, draw): what the sampler declares (`lp`, losses, inverse temperatures, `gap`);
         `balance`; `cluster_size_1` and so on, from the largest down; `distance_to_reference`, the variation of information
-        in bits from the reference partition; and `together_i_j`, whether rows i and j share a cluster, for the most
-        undecided of a fixed sample of pairs.
+        in bits from the reference partition; and with `constant=True` also `together_i_j`, whether rows i and j share a
+        cluster, for the most undecided of a fixed sample of pairs.
 
     Examples
     --------
@@ -100,22 +114,20 @@ def summary(tree: "DataTree") -> "DataFrame":
     Parameters
     ----------
     tree : xarray.DataTree
-        A posterior with `labels` of shape (chain, draw, obs), or a `View` of one.
+        A posterior with `labels` of shape (chain, draw, obs).
 
     Returns
     -------
     pandas.DataFrame
-        One row for each scalar, constant ones included, and for `lp` of each chain. The columns are mean, sd, eti89_lb and
-        eti89_ub (equal-tailed interval), ess_bulk, ess_tail and r_hat (rank-normalised, split), as in `az.summary`.
-        `attrs` says in words: "guarantee", what the method guarantees of every draw's balance; "modes", which modes there
-        are; "chains_apart", whether chains stay in different ones; "fairlets", what is not proved of fairlets that all
-        draws keep; "occupied", how many clusters are occupied if a sparse mixture leaves that open; "temperature", how many
-        rows are in doubt at other inverse temperatures (`temperature_sensitivity`).
+        One row for each scalar, constant ones included. The columns are those of `az.summary` with equal-tailed 89% intervals:
+        mean, sd, eti89_lb, eti89_ub, ess_bulk, ess_tail, r_hat (rank-normalised, split), mcse_mean and mcse_sd. The table
+        prints significant digits, and below them its `sentences`, {subject: text}: the verdict on the chains, the guarantee,
+        the modes, the number of occupied clusters if a sparse mixture leaves it open, and how many rows are in doubt at other
+        inverse temperatures (`temperature_sensitivity`).
 
     Notes
     -----
-    R-hat is NaN for a single chain. R-hat and ESS are NaN for constant variables and for fewer than four draws in a chain.
-    ess_tail is the smaller one of the 11% and the 89% quantile.
+    R-hat is NaN for a single chain and for constant variables. ess_tail is the smaller one of the 11% and the 89% quantile.
 
     References
     ----------
@@ -128,48 +140,31 @@ def summary(tree: "DataTree") -> "DataFrame":
     >>> float(bf.posterior.summary(tree).loc["cluster_size_1", "mean"])
     2.25
     """
-    from bayesfair.posterior.printed import SummaryTable  # loads pandas
+    from bayesfair.posterior.summary_table import with_sentences  # loads ArviZ
 
-    table = SummaryTable(scalar_table(tree))
-    told = {"guarantee": guarantee(tree), "modes": modes_sentence(tree), "chains_apart": chains_apart(tree)}
-    told |= {"fairlets": doubt_of_fairlets(tree), "occupied": occupied_sentence(tree)}
-    table.attrs.update(told, temperature=temperature_sentence(tree))
-    return table
+    agreed = judge(tree)
+    told = {"verdict": f"{agreed.headline} {agreed.evidence}", "guarantee": guarantee_sentence(tree)}
+    told |= {"modes": "" if modes_sentence(tree) in told["verdict"] else modes_sentence(tree)}
+    told |= {"occupied": occupied_sentence(tree), "temperature": temperature_sentence(tree)}
+    return with_sentences(scalar_table(tree), {name: text for name, text in told.items() if text})
 
 
 def is_guide(tree):
     """Are the draws those of a variational guide, which are stored as one chain?"""
-    return settings_of(tree).get("parameters", {}).get("inference") == "svi"
+    return tree.attrs.get("inference") == "svi"
 
 
 @once
 def scalar_table(tree: "DataTree") -> "DataFrame":
-    """The figures of `summary` alone, without the search for modes."""
-    return summarise(diagnostic_vars(tree, constant=True))
-
-
-def summarise(scalars: "Dataset") -> "DataFrame":
-    """`summary` of a Dataset of scalars (chain, draw), by `az.summary`."""
+    """The figures of `summary` alone, by `arviz_stats.summary`."""
     check_docstrings()
     import arviz_stats
-    import pandas as pd
 
-    from bayesfair.posterior.printed import SummaryTable  # loads pandas
-
-    parts = [scalars]
-    if "lp" in scalars and scalars.sizes["chain"] > 1:
-        lp = scalars[["lp"]]
-        parts += [lp.isel(chain=[at]).rename(lp=f"lp, chain {chain}") for at, chain in enumerate(lp["chain"].values)]
     with (
         own_settings(),
         np.errstate(invalid="ignore", divide="ignore"),
     ):  # one chain may be constant while another is not
-        tables = [arviz_stats.summary(part, ci_prob=0.89, ci_kind="eti", round_to="none") for part in parts]
-    table = pd.concat(tables)[["mean", "sd", "eti89_lb", "eti89_ub", "ess_bulk", "ess_tail", "r_hat"]]
-    still = [np.ptp(values.values) == 0 for part in parts for values in part.values()]
-    table.loc[still, ["ess_bulk", "ess_tail"]] = np.nan
-    table["r_hat"] = table["r_hat"].mask(table["r_hat"] > STANDSTILL, np.inf)
-    return SummaryTable(table)
+        return arviz_stats.summary(diagnostic_vars(tree, constant=True), ci_prob=0.89, ci_kind="eti")
 
 
 def _pairs(flat):
@@ -179,3 +174,78 @@ def _pairs(flat):
     together = flat.columns(pairs[:, 0]) == flat.columns(pairs[:, 1])
     undecided = np.argsort(np.abs(together.mean(axis=0) - 0.5), kind="stable")[:_PAIRS_SHOWN]
     return {f"together_{pairs[at, 0]}_{pairs[at, 1]}": together[:, at] for at in undecided}
+
+
+def warn_of_disagreement(tree, remedy=""):
+    """Warn unless chains agree and hold enough independent draws, or nothing moved; `remedy`: the method's own, if they differ.
+
+    The limits are those of the verdict: R-hat below 1.01, 400 effective draws.
+    """
+    from sklearn.exceptions import ConvergenceWarning
+
+    found, alone = _of_chains(tree), tree["posterior"].sizes["chain"] == 1  # a fit has already warned of its fairlets
+    if alone or (found.kind != "good" and found not in (VERDICTS["nothing moved"], VERDICTS["of a guide"])):
+        further = remedy if alone or found.kind == "bad" else ""
+        text = " ".join([found.headline, found.evidence, found.advice, further]).rstrip()
+        warnings.warn(text, ConvergenceWarning, stacklevel=2, skip_file_prefixes=tuple(bayesfair.__path__))
+
+
+@once
+def judge(tree: "DataTree") -> Verdict:
+    """The verdict on the chains of a posterior, with its modes if they disagree, and what is not proved of the fairlets."""
+    found, gap = _of_chains(tree), tree.attrs.get("fairlet_gap", "")
+    return found._replace(evidence=f"{found.evidence} {of_fixed_fairlets(gap)}") if gap else found
+
+
+@once
+def _of_chains(tree):
+    """The verdict by the limits of Vehtari et al. (2021)."""
+    sizes = tree["posterior"].sizes
+    if sizes["draw"] < FEWEST_DRAWS:
+        return verdict("too few", draws=sizes["draw"])
+    if is_guide(tree):
+        return VERDICTS["of a guide"]
+    moving = _moving_scalars(scalar_table(tree))
+    if moving.empty:
+        return VERDICTS["nothing moved"]
+    ess = float(np.nanmin(moving[["ess_bulk", "ess_tail"]].to_numpy(), initial=np.inf))
+    few = of_few_draws(ess)
+    if sizes["chain"] == 1:
+        return verdict("one chain", few=few)
+    r_hat = moving["r_hat"].fillna(np.inf).sort_values(ascending=False)  # no R-hat: each chain stands still
+    worst, largest = of_r_hat(r_hat), r_hat.iloc[0]
+    if largest >= R_HAT_BAD:
+        apart = chains_apart(tree)
+        return (
+            verdict("in modes", worst=worst, modes=modes_sentence(tree)) if apart else verdict("disagree", worst=worst)
+        )
+    if largest >= R_HAT_GOOD:
+        return verdict("nearly", worst=worst, few=few)
+    return verdict("few independent", few=few.lstrip()) if ess < ENOUGH else verdict("agree", r_hat=largest, ess=ess)
+
+
+def worst_first(summary):
+    """The rows of the scalars that move: largest R-hat first, then smallest effective sample size."""
+    moving = _moving_scalars(summary)
+    doubt = np.lexsort([moving["ess_bulk"].fillna(0), -moving["r_hat"].fillna(np.inf)])
+    return moving.iloc[doubt]
+
+
+def _moving_scalars(summary):
+    """The rows of scalars that change by more than the rounding of their mean."""
+    return summary[_moves(summary)]
+
+
+def _moves(row):
+    return row["sd"] > ROUNDING * abs(row["mean"])
+
+
+def reading(row) -> str:
+    """One row of the summary in a word or two."""
+    if not _moves(row):
+        return "constant"
+    if row["r_hat"] >= R_HAT_GOOD:
+        return "chains disagree" if row["r_hat"] >= R_HAT_BAD else "chains nearly agree"
+    if np.isnan(row["ess_bulk"]):
+        return "cannot be told"
+    return "few independent draws" if min(row["ess_bulk"], row["ess_tail"]) < ENOUGH else "fine"

@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import json
 import mmap
 import os
 from os import PathLike
@@ -11,9 +10,8 @@ from pathlib import Path
 from bayesfair._check import message, tell
 from bayesfair._files import at_home, check_destination, is_store, write_whole
 from bayesfair._names import DataTree
-from bayesfair.posterior.attributes import with_plain_attributes
-from bayesfair.posterior.saved import FORMAT, restored
 from bayesfair.posterior.schema import check_whole, variable
+from bayesfair.posterior.settings import FORMAT, with_plain_attributes
 from bayesfair.posterior.store import ENDING, open_store, write_store
 
 _MARK = b"\nbayesfair sha256 "
@@ -100,7 +98,7 @@ def read_tree(path: str | PathLike[str]) -> "DataTree":
     Returns
     -------
     xarray.DataTree
-        Of a run that is not finished, the draws so far. Its attribute `unfinished` says so.
+        Of a run that is not finished, the draws so far: its attribute `n_draws` is less than `n_draws_wanted`.
 
     Raises
     ------
@@ -178,19 +176,19 @@ def _check_whole(file, path):
 
 
 def read_run(path, estimator_class, needed=()):
-    """The tree, with the groups `needed`, and the settings that an estimator of this class saved to `path`; or a ValueError."""
+    """The tree, with the groups `needed`, that an estimator of this class saved to `path`; or a ValueError."""
     tree = read_tree(path)
-    settings = restored(json.loads(tree.attrs.get("settings", "{}")))
-    if settings.get("estimator") == estimator_class.__name__ and settings.get("format") != FORMAT:
+    is_older = "settings" in tree.attrs and estimator_class.__name__ in str(tree.attrs["settings"])
+    if is_older or (tree.attrs.get("estimator") == estimator_class.__name__ and tree.attrs.get("format") != FORMAT):
         raise ValueError(
-            f"{os.fspath(path)!r} holds a run in format {settings.get('format', 1)}, of another version of bayesfair; this one "
-            f"reads format {FORMAT}. Read its posterior with bayesfair.posterior.read_tree, or fit and save again."
+            f"{os.fspath(path)!r} holds a run of another version of bayesfair; this one reads format {FORMAT}. Read its "
+            "posterior with bayesfair.posterior.read_tree, or fit and save again."
         )
-    if settings.get("estimator") != estimator_class.__name__ or not set(needed) <= set(tree.children):
+    if tree.attrs.get("estimator") != estimator_class.__name__ or not set(needed) <= set(tree.children):
         raise ValueError(
             f"{os.fspath(path)!r} holds a posterior but not a run of {estimator_class.__name__}. "
             "Read it with bayesfair.posterior.read_tree, or fit and save again."
         )
     remedy = "Load the file that `save` wrote. To summarise this one, use bayesfair.posterior.read_tree(path)."
     check_whole(tree, repr(os.fspath(path)), remedy)
-    return tree, settings
+    return tree

@@ -7,6 +7,7 @@ from bayesfair._check import check_in_memory, check_same_rows, column_names, mes
 from bayesfair._draws import Draws, Statistic
 from bayesfair._names import DataTree
 from bayesfair.fairness.groups import Groups
+from bayesfair.posterior.schema import Column
 from bayesfair.posterior.tree import build_tree
 
 
@@ -52,8 +53,9 @@ def tree_from_labels(
     code, n_clusters = _numbered(labels)
     scalars = {} if lp is None else {"lp": _as_chains(lp, code.shape[:2])}
     draws = Draws(code, scalars, {name: Statistic("quantity") for name in scalars})
-    about = {"settings": {}, "feature_names": column_names(X), "obs_names": storable_index(X), "n_clusters": n_clusters}
-    return build_tree(draws, X, groups, **about)
+    names = column_names(X)
+    columns = None if names is None else [Column(str(name)) for name in names]
+    return build_tree(draws, X, groups, columns=columns, obs_names=storable_index(X), n_clusters=n_clusters)
 
 
 def _numbered(labels):

@@ -4,11 +4,11 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from bayesfair._arrays import cell_masses
-from bayesfair.posterior.contingency import binder_loss, count_labels
-from bayesfair.posterior.guarantees import balance_kept, everyone
-from bayesfair.posterior.labels import LabelDraws, as_labels
+from bayesfair.posterior.draws import LabelDraws, as_labels
+from bayesfair.posterior.guarantees import balance_to_keep, everyone
 from bayesfair.posterior.relabelling import align, renumber
 from bayesfair.posterior.schema import flat_labels, groups_of
+from bayesfair.posterior.tables import binder_loss, count_labels
 
 ROUNDS = 10  # of partition and numbers of clusters, each by the other
 
@@ -19,7 +19,7 @@ def likeliest(tree, reference, n_clusters):
     Every row gets its most frequent label. If that breaks the guarantee, clusters get the nearest counts that keep it, and a
     transport finds the likeliest labels with these. (The mean counts of draws would move four to twenty times as many rows.)
     """
-    flat, constraint = flat_labels(tree), balance_kept(tree)
+    flat, constraint = flat_labels(tree), balance_to_keep(tree)
     code = None if constraint is None else (groups_of(tree) or everyone(tree)).code
     permutations = align(flat, reference, n_clusters)
     for _ in range(ROUNDS):

@@ -1,6 +1,5 @@
 """Chains of several runs in one tree, with clusters numbered alike."""
 
-import json
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,24 +8,37 @@ from bayesfair._arrays import digest
 from bayesfair._check import message
 from bayesfair._draws import COMPARED
 from bayesfair._names import DataTree
-from bayesfair.posterior.energies import is_own
-from bayesfair.posterior.partitions import point_of
-from bayesfair.posterior.saved import plain, settings_of, target_of
-from bayesfair.posterior.schema import about_whole, flat_labels, group_names, scalars_of, variable
+from bayesfair.posterior.point_estimates import point_of
+from bayesfair.posterior.schema import (
+    GUARANTEE,
+    RUN_SIZES,
+    WANTED,
+    facts_of_run,
+    flat_labels,
+    group_names,
+    scalars_of,
+    variable,
+)
+from bayesfair.posterior.temperatures import is_own
 from bayesfair.posterior.tree import add_derived
 from bayesfair.posterior.view import View
 
 OF_DRAWS = "posterior", "sample_stats", "log_likelihood", "log_prior"  # groups with chains
-OF_A_RUN = {
-    "num_chains",
-    "num_warmup",
-    "num_draws",
-    "random_state",
-    "progress_bar",
-    "n_jobs",
-    "modes",
-    "chain_method",
-    "starts",
+OF_A_RUN = {  # attributes in which runs of one posterior may differ
+    *RUN_SIZES.values(),
+    WANTED,
+    *(
+        "num_chains",
+        "num_warmup",
+        "num_draws",
+        "random_state",
+        "progress_bar",
+        "n_jobs",
+        "modes",
+        "chain_method",
+        "starts",
+    ),
+    *("seed", "thinning", "kept_of", "fairlet_gap", "provenance", "bayesfair_version"),
 }
 
 
@@ -85,14 +97,15 @@ def concatenate(trees: Sequence["DataTree"]) -> "DataTree":
                 tables, "chain", data_vars="minimal", coords="minimal", compat="override", join="override"
             )
             merged[name] = type(first)(joined.assign_coords(chain=np.arange(joined.sizes["chain"])))
-        elif name in ("observed_data", "constant_data"):
+        elif name in ("observed_data", "constant_data", GUARANTEE):
             merged[name] = type(first)(node.to_dataset().drop_vars("reference_labels", errors="ignore"))
     costs = [tree["sample_stats"].attrs for tree in trees if "sample_stats" in tree.children]
     if costs and all("sampling_time" in cost for cost in costs):
         merged["sample_stats"].attrs["sampling_time"] = sum(cost["sampling_time"] for cost in costs)
-    merged.attrs.update(about_whole(merged))
+    merged.attrs |= facts_of_run(merged)
+    merged.attrs[WANTED] = merged.attrs[RUN_SIZES["draw"]]
     point = point_of(first)
-    return add_derived(merged, "likeliest" if point == "given" else point)
+    return add_derived(merged, "likeliest" if point == "given" else point).tree
 
 
 def _check_same_run(first, tree, at):
@@ -107,7 +120,6 @@ def _check_same_run(first, tree, at):
         "table": same_rows and _equal(first, tree, "observed_data", "X"),
         "groups": group_names(first) == group_names(tree) and _equal(first, tree, "constant_data", "group"),
         "weights": _equal(first, tree, "constant_data", "weight"),
-        "number of clusters": first.attrs.get("n_clusters") == tree.attrs.get("n_clusters"),
         "variables": all(
             name in tree.children and set(first[name].data_vars) == set(tree[name].data_vars)
             for name in _of_draws([first, tree])
@@ -136,8 +148,8 @@ def _check_no_chain_twice(trees):
 def _identity(tree, chain):
     """The same for two chains only if they are one: scalars and seed, or else labels, which every tree numbers on its own."""
     scalars = _scalars_of_chain(tree, chain)
-    if any(np.ptp(values) > 0 for values in scalars) and "seed" in settings_of(tree):
-        return settings_of(tree)["seed"], digest(*scalars)
+    if any(np.ptp(values) > 0 for values in scalars) and "seed" in tree.attrs:
+        return tree.attrs["seed"], digest(*scalars)
     return digest(*scalars, tree["posterior"]["labels"][chain].values)
 
 
@@ -167,6 +179,5 @@ def _equal(first, tree, group, name):
 
 def _same_settings(first, tree):
     """{setting in words: is it the same?} for the estimators of two trees."""
-    a, b = ({**settings_of(one).get("parameters", {}), "target": target_of(one)} for one in (first, tree))
-    names = (set(a) | set(b)) - OF_A_RUN
-    return {f"setting `{name}`": json.dumps(plain(a.get(name))) == json.dumps(plain(b.get(name))) for name in names}
+    a, b = first.attrs, tree.attrs
+    return {f"setting `{name}`": a.get(name) == b.get(name) for name in sorted((set(a) | set(b)) - OF_A_RUN)}

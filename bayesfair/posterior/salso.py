@@ -18,11 +18,11 @@ from bayesfair._progress import progress
 from bayesfair.fairness.balanced import BalanceConstraint
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import cluster_balance
-from bayesfair.posterior.contingency import company, evenly_spaced, information
-from bayesfair.posterior.guarantees import balance_kept, everyone, least_balance, masses_of
-from bayesfair.posterior.partitions import reference_partition
+from bayesfair.posterior.guarantees import balance_to_keep, everyone, least_balance, masses_of
+from bayesfair.posterior.point_estimates import reference_partition
 from bayesfair.posterior.relabelling import align
 from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of
+from bayesfair.posterior.tables import company, evenly_spaced, information
 from bayesfair.posterior.view import once
 
 FEW = 200  # draws that the descent of starts uses
@@ -50,7 +50,7 @@ def salso_partition(
     Parameters
     ----------
     tree : xarray.DataTree
-        A posterior with `labels` of shape (chain, draw, obs), or a `View` of one.
+        A posterior with `labels` of shape (chain, draw, obs).
     loss : {"vi", "binder"}, default "vi"
         As in `vi_partition` and `binder_partition`.
     fair : bool, default True
@@ -103,8 +103,8 @@ def salso_partition(
     starts = dict.fromkeys([int(expected.argmin()), *evenly_spaced(len(draws), num_starts - 1).tolist()])
     searches = [search for search in (_Search(few, draws[at], *space) for at in starts) if search.fair()]
     if not searches:
-        rule, remedy = "hold draws that keep the guarantee of its settings", "Pass fair=False."
-        raise ValueError(message("tree", rule, "others", remedy))
+        rule, remedy = "hold draws that keep what the method guarantees", "Pass fair=False."
+        raise ValueError(message("tree", rule, "draws that do not", remedy))
     ends = [searches[0].labels.copy()]  # the best draw unchanged
     with progress(len(searches) + 1, "partitions", progress_bar) as bar:
         for search in searches:
@@ -133,7 +133,7 @@ class _AsDraws(NamedTuple):
 
 def _as_draws(tree, groups):
     """The constraint from the draws; None with a single group and no bound on sizes, as nothing has to be kept."""
-    promised = balance_kept(tree)
+    promised = balance_to_keep(tree)
     if promised is None and len(groups.names) < 2:
         return None
     masses = masses_of(tree)

@@ -1,28 +1,33 @@
-"""The variables that summaries read from a tree, and the errors if they are missing."""
+"""The variables and facts that summaries read from a tree, and the errors if they are missing.
 
-import hashlib
-import json
-from itertools import zip_longest
+Facts are attributes of the root, known when the tree is built: `estimator`, `n_clusters`, the sizes of the run (`n_chains`,
+`n_draws`, `n_draws_wanted`, `n_obs`), `seed`, `thinning`, `fairlet_gap`, and the settings that are not defaults. The group
+`guarantee` has what is guaranteed of every draw; `constant_data` has every row's position in the fit, its group and weight.
+"""
+
+from typing import NamedTuple
 
 import numpy as np
 
-from bayesfair._check import counts_rows, index_of, message, raise_other_rows
+from bayesfair._check import index_of, message, raise_other_rows
+from bayesfair._memory import in_words
 from bayesfair._names import DataArray, DataTree
 from bayesfair.fairness.groups import Groups
-from bayesfair.posterior.labels import LabelDraws
+from bayesfair.fairness.guarantee import Guarantee
+from bayesfair.posterior.draws import LabelDraws
 from bayesfair.posterior.view import View, once
 
 AXES = "chain", "draw", "obs"  # of labels
 KEPT = "kept_draw"  # the dimension of draws that keep their fairlets, if not all of them do
 IN_WORDS = {"chain": "chains", "draw": "draws in each chain", "obs": "rows"}
-ROW = (
-    "row"  # of constant_data: every row's position in the fit; its attribute NAMED: had the table of the fit an index?
-)
-NAMED = "named"
+ROW = "row"  # of constant_data: every row's position in the fit
+NAMED = "named"  # its attribute: had the table of the fit an index?
 KIND = "kind"  # its attribute too: "dates" and "levels" (of a MultiIndex) are text in `obs`
-CROSSED = "attributes", "crosses"  # fields of `Groups`, and attributes of `group`, JSON
-RUN_SIZES = "run_sizes"  # attribute of the root, JSON: numbers of the run's chains, draws per chain and rows
-RUN_ORDER = "run_order"  # likewise, JSON: digests of their names in the run's order
+RUN_SIZES = {"chain": "n_chains", "draw": "n_draws", "obs": "n_obs"}  # attributes of the root
+WANTED = "n_draws_wanted"
+GUARANTEE = "guarantee"
+NOTHING = "The method guarantees nothing of the clusters."
+STATE = "sampler_state"  # group of the tree
 
 
 def variable(tree: "DataTree", group: str, name: str) -> "DataArray | None":
@@ -64,19 +69,15 @@ def flat_labels(tree: "DataTree") -> LabelDraws:
     return LabelDraws(labels)
 
 
-def about_whole(tree: "DataTree") -> dict[str, str]:
-    """Attributes of the root of a whole run: its sizes, and the order of its chains and draws (rows have `ROW`)."""
-    posterior = tree["posterior"]
-    order = [_digest_of_names(posterior[dim].values) for dim in AXES[:2]]
-    return {RUN_SIZES: json.dumps([posterior.sizes[dim] for dim in AXES]), RUN_ORDER: json.dumps(order)}
+def facts_of_run(tree: "DataTree") -> dict[str, int]:
+    """The sizes of a whole run, as attributes of the root."""
+    return {name: tree["posterior"].sizes[dim] for dim, name in RUN_SIZES.items()}
 
 
-def _digest_of_names(names):
-    """The same in memory and in files, which store text in another type."""
-    if names.dtype.kind in "iuf":
-        names = np.ascontiguousarray(names, np.int64 if names.dtype.kind in "iu" else np.float64)
-        return hashlib.sha256(names).hexdigest()[:16]
-    return hashlib.sha256("\0".join(map(str, names)).encode(errors="surrogatepass")).hexdigest()[:16]
+def unfinished_of(tree: "DataTree") -> str:
+    """What an unfinished run has, as "12 of 100 draws per chain"; "" for a finished run."""
+    done, wanted = (tree.attrs.get(name, 0) for name in (RUN_SIZES["draw"], WANTED))
+    return f"{done} of {wanted} draws per chain" if done < wanted else ""
 
 
 def check_whole(tree, argument, remedy):
@@ -88,31 +89,26 @@ def check_whole(tree, argument, remedy):
 
 
 def other_than_run(tree: "DataTree") -> dict[str, str]:
-    """{dimension: in words} for chains, draws or rows that differ from the recorded run's, or in their order.
-
-    Rows may have other names than in the run. Earlier files have no `ROW`, but a digest of the rows' names.
-    """
-    labels = variable(tree, "posterior", "labels")
-    if labels is None or RUN_SIZES not in tree.attrs:
-        return {}
-    order, other = json.loads(tree.attrs.get(RUN_ORDER, "[]")), {}
-    for dim, had, digest in zip_longest(AXES, json.loads(tree.attrs[RUN_SIZES]), order):
+    """{dimension: in words} for chains, draws or rows that differ from the run's, or in their order. Rows may be renamed."""
+    labels, other = variable(tree, "posterior", "labels"), {}
+    for dim, fact in RUN_SIZES.items() if labels is not None else ():
         has, words = labels.sizes.get(dim, 1), IN_WORDS[dim]
-        if has != had:
-            other[dim] = f"{has} {words} instead of the run's {had}"
-        elif dim == AXES[2] and variable(tree, "constant_data", ROW) is not None:
-            if not _in_order(labels, tree["constant_data"][ROW]):
-                other[dim] = f"{words} in another order than the run's"
-        elif digest and dim in labels.coords and _digest_of_names(np.atleast_1d(labels[dim].values)) != digest:
-            other[dim] = f"{words} in another order, or under other names, than the run's"
+        if fact in tree.attrs and has != tree.attrs[fact]:
+            other[dim] = f"{has} {words} instead of the run's {tree.attrs[fact]}"
+        elif fact in tree.attrs and not np.array_equal(_numbers_of(tree, labels, dim), np.arange(has)):
+            other[dim] = f"{words} in another order than the run's"
     return other
 
 
-def _in_order(labels, row):
-    """Are the rows of the labels in the order of the fit, by their positions `row`, which may have names of its own?"""
-    names, known = (np.atleast_1d(part["obs"].values) for part in (labels, row))
-    moved = not np.array_equal(names, known) and sorted(map(str, names)) == sorted(map(str, known))
-    return not moved and counts_rows(np.atleast_1d(row.values))
+def _numbers_of(tree, labels, dim):
+    """The numbers in the run of the chains, draws or rows of a tree."""
+    known, names = variable(tree, "constant_data", ROW), np.atleast_1d(labels[dim].values)
+    if dim != "obs" or known is None:
+        return names
+    rows = np.atleast_1d(known["obs"].values)
+    if np.array_equal(names, rows) or sorted(map(str, names)) != sorted(map(str, rows)):
+        return np.atleast_1d(known.values)
+    return known.sel(obs=labels["obs"]).values  # the labels alone were put in another order
 
 
 def names_of_rows(tree: "DataTree") -> np.ndarray | None:
@@ -147,9 +143,10 @@ def _same_names(index, known):
 
 def holds_several_runs(tree: "DataTree") -> bool:
     """Does the tree hold chains beyond its run's? A run names them 0, 1, ..."""
-    if RUN_SIZES not in tree.attrs or "chain" not in tree["posterior"].coords:
+    had = tree.attrs.get(RUN_SIZES["chain"])
+    if had is None or "chain" not in tree["posterior"].coords:
         return False
-    names, had = np.atleast_1d(tree["posterior"]["chain"].values).tolist(), json.loads(tree.attrs[RUN_SIZES])[0]
+    names = np.atleast_1d(tree["posterior"]["chain"].values).tolist()
     return len(set(names)) < len(names) or not set(names) <= set(range(had))
 
 
@@ -168,6 +165,39 @@ def observed_features(tree: "DataTree") -> np.ndarray:
     return observed.values
 
 
+class Column(NamedTuple):
+    """A column of X: its name, its `kind` (number, category or indicator), its levels, and `middle` + `unit` X unscaled."""
+
+    name: str
+    kind: str = "number"
+    levels: tuple[str, ...] = ()
+    middle: float = 0.0
+    unit: float = 1.0
+
+
+def attributes_of_columns(columns: list[Column]) -> dict:
+    """What `columns_of` reads, as attributes of X."""
+    about = {f"levels_{at}": list(map(str, one.levels)) for at, one in enumerate(columns) if one.kind == "category"}
+    if any(one.kind == "indicator" for one in columns):
+        about["indicators"] = [at for at, one in enumerate(columns) if one.kind == "indicator"]
+    if any((one.middle, one.unit) != (0.0, 1.0) for one in columns):
+        about |= {"middle": [one.middle for one in columns], "unit": [one.unit for one in columns]}
+    return about
+
+
+def columns_of(tree: "DataTree") -> list[Column]:
+    """The columns of X, in their order."""
+    X, found = tree["observed_data"]["X"], []
+    indicators, about = np.atleast_1d(X.attrs.get("indicators", [])).tolist(), X.attrs
+    for at, name in enumerate(X["feature"].values.astype(str).tolist()):
+        if f"levels_{at}" in about:
+            found.append(Column(name, "category", texts(about[f"levels_{at}"])))
+        else:
+            scale = (float(np.atleast_1d(about[part])[at]) for part in ("middle", "unit") if part in about)
+            found.append(Column(name, "indicator" if at in indicators else "number", (), *scale))
+    return found
+
+
 def weight_of(tree: "DataTree") -> np.ndarray | None:
     """Weights (obs,) of the rows; None if all are 1."""
     weight = variable(tree, "constant_data", "weight")
@@ -179,9 +209,12 @@ def group_names(tree: "DataTree") -> tuple[str, ...] | None:
     group = variable(tree, "constant_data", "group")
     if group is None:
         return None
-    if "group_names" in group.attrs:
-        return tuple(json.loads(group.attrs["group_names"]))
-    return tuple(str(code) for code in range(int(group.max()) + 1))
+    return texts(group.attrs.get("names", np.arange(int(group.max()) + 1)))
+
+
+def texts(values) -> tuple[str, ...]:
+    """A list of text as attributes have it: files turn a list of one into that one."""
+    return tuple(map(str, np.atleast_1d(values).tolist()))
 
 
 @once
@@ -190,22 +223,77 @@ def groups_of(tree: "DataTree") -> Groups | None:
     names = group_names(tree)
     if names is None:
         return None
-    group = tree["constant_data"]["group"]
-    return Groups(group.values, names, *(_parts(json.loads(group.attrs.get(kind, "[]"))) for kind in CROSSED))
-
-
-def plain_parts(parts):
-    """What groups cross, for JSON."""
-    return [{"names": part.names, "code": part.code.tolist(), "column": part.column} for part in parts]
-
-
-def _parts(plain):
-    """What groups cross, from `plain_parts`; runs of earlier versions do not name the columns."""
-    titles = [part.get("column", f"attribute {at + 1}") for at, part in enumerate(plain)]
-    return tuple(
-        Groups(np.array(part["code"], np.int32), tuple(part["names"]), column=title)
-        for part, title in zip(plain, titles)
+    code, crossed = tree["constant_data"]["group"].values, variable(tree, "constant_data", "attribute_code")
+    if crossed is None:
+        return Groups(code, names)
+    parts = (
+        Groups(own.values.astype(np.int32), texts(crossed.attrs[f"names_{at}"]), column=str(own["attribute"].item()))
+        for at, own in enumerate(crossed)
     )
+    return Groups(code, names, **{crossed.attrs["kind"]: tuple(parts)})
+
+
+def variables_of_groups(groups: Groups) -> dict:
+    """The groups for `constant_data`: the code of every row, and of every group by each attribute that groups cross."""
+    found = {"group": (("obs",), groups.code, {"names": list(groups.names)})}
+    if groups.parts:
+        about = {f"names_{at}": list(part.names) for at, part in enumerate(groups.parts)}
+        about |= {"kind": "attributes" if groups.attributes else "crosses"}
+        code = np.stack([part.code for part in groups.parts])
+        found["attribute_code"] = (("attribute", "group_code"), code, about)
+        found["attribute"] = ("attribute", [part.column for part in groups.parts])
+    return found
+
+
+def dataset_of_guarantee(given: Guarantee, names, sentence: str):
+    """A guarantee as an xarray.Dataset; `names` of the groups, and the `sentence` that states it."""
+    import xarray as xr
+
+    usual = Guarantee()._asdict()
+    held = {name: value for name, value in given._asdict().items() if name == "kind" or value is not usual[name]}
+    arrays = {name: held.pop(name) for name in ("fewest", "most", "ratio") if name in held}
+    dims = {"fewest": ("group",), "most": ("group",), "ratio": ("group", "for_each")}
+    coords = {"group": list(names), "for_each": list(names)} if arrays else {}
+    variables = {name: (dims[name], value) for name, value in arrays.items()}
+    return xr.Dataset(variables, coords, held | {"sentence": sentence or NOTHING})
+
+
+def is_part(tree) -> bool:
+    """Are the tree's rows other than the run's, or in another order?"""
+    return "obs" in other_than_run(tree)
+
+
+@once
+def guarantee_of(tree: "DataTree") -> Guarantee:
+    """What is guaranteed of the tree's draws: nothing for other rows than the run's, or in another order."""
+    if GUARANTEE not in getattr(tree, "children", {}) or is_part(tree):
+        return Guarantee()
+    held = tree[GUARANTEE]
+    known = {name: np.asarray(held.attrs[name]).item() for name in Guarantee._fields if name in held.attrs}
+    return Guarantee(**(known | {name: value.values for name, value in held.data_vars.items()}))
+
+
+def state_dataset(arrays, axes=None):
+    """Arrays by name as an xarray.Dataset, with the dimensions in `axes`, or with dimensions of their own."""
+    import xarray as xr
+
+    values = {name: np.asarray(array) for name, array in arrays.items()}
+    own = {name: tuple(f"{name}_{axis}" for axis in range(v.ndim)) for name, v in values.items()}
+    return xr.Dataset({name: ((axes or {}).get(name, own[name]), v) for name, v in values.items()})
+
+
+def arrays_of(dataset):
+    """The arrays that `state_dataset` was given."""
+    return {name: v.values for name, v in dataset.data_vars.items()}
+
+
+def cost_of(tree):
+    """The time and memory of a fit, in words; "" if the tree has neither."""
+    about = tree["sample_stats"].attrs if "sample_stats" in tree.children else {}
+    if "sampling_time" not in about:
+        return ""
+    memory = f", at most {in_words(about['peak_memory'])} of memory" if about.get("peak_memory") else ""
+    return f"{about['sampling_time']:,.3g} s{memory}"
 
 
 def _outline(tree):

@@ -5,7 +5,6 @@ replaces the `zarr.json` of the root, which holds the metadata of all arrays wit
 and the state after them, whatever a killed process has left beside them.
 """
 
-import json
 import os
 import shutil
 from contextlib import contextmanager
@@ -18,11 +17,10 @@ from bayesfair._arrays import row_blocks
 from bayesfair._check import message
 from bayesfair._draws import Draws
 from bayesfair._files import ROOT_OF_STORE, at_home, beside, check_destination, unwritable, warn_of_leftovers
-from bayesfair.posterior.attributes import with_plain_attributes
-from bayesfair.posterior.energies import PSEUDO
-from bayesfair.posterior.labels import CHUNK, is_on_disk
-from bayesfair.posterior.saved import STATE, about_unfinished
-from bayesfair.posterior.schema import KEPT, RUN_ORDER, RUN_SIZES, about_whole, variable
+from bayesfair.posterior.draws import CHUNK, is_on_disk
+from bayesfair.posterior.schema import KEPT, RUN_SIZES, STATE, WANTED, unfinished_of, variable
+from bayesfair.posterior.settings import with_plain_attributes
+from bayesfair.posterior.temperatures import PSEUDO
 from bayesfair.posterior.tree import add_derived
 from bayesfair.posterior.zarr_folder import (
     CHECKSUM,
@@ -76,7 +74,7 @@ class StoredRun:
                 root[f"{STATE}_{slot}/{name}"][...] = one
             nodes = {name: node for name, node in nodes.items() if name not in DERIVED}
             attributes = {**attributes, "draws": last, "state": slot}
-            write_root(self.path, nodes, _unfinished(attributes, self.wanted))
+            write_root(self.path, nodes, _so_far(attributes, self.wanted))
 
     def finish(self, about):
         """Number the clusters of all draws alike and add derived results. `about`: attributes of sample_stats.
@@ -85,8 +83,7 @@ class StoredRun:
         """
         tree = open_store(self.path)
         tree["sample_stats"].attrs.update(about)
-        tree.attrs.pop("unfinished")
-        tree.attrs.update(about_unfinished(tree["posterior"].sizes["draw"], self.wanted))
+        add_derived(tree)
         tree, _ = with_plain_attributes(tree)
         with self._writing() as (root, nodes, attributes):
             before = nodes[LABELS]
@@ -155,7 +152,7 @@ def begin_run(path, tree, wanted) -> StoredRun:
     """A new stored run that has the draws and the sampler's state of `tree`, of those `wanted` in each chain."""
     tree, _ = with_plain_attributes(tree)
     attributes = {**_plain(tree.attrs), "draws": tree["posterior"].sizes["draw"]}
-    return StoredRun(path, _create(path, tree, _unfinished(attributes, wanted)), wanted)
+    return StoredRun(path, _create(path, tree, _so_far(attributes, wanted)), wanted)
 
 
 def write_store(path, tree):
@@ -197,10 +194,7 @@ def open_store(path):
 
     tree = DataTree.from_dict(groups)
     tree.attrs = {name: value for name, value in attributes.items() if name not in _OWN}
-    if "unfinished" in tree.attrs:
-        tree.attrs.update(about_whole(tree))
-        add_derived(tree)
-    return tree
+    return add_derived(tree).tree if unfinished_of(tree) else tree
 
 
 def _groups(path, attributes):
@@ -218,12 +212,9 @@ def _groups(path, attributes):
     return groups
 
 
-def _unfinished(attributes, wanted):
-    """Attributes of the root of an unfinished run; those from about_whole are for finished ones."""
-    settings = {**json.loads(attributes["settings"]), "wanted": wanted}
-    known = {name: value for name, value in attributes.items() if name not in (RUN_SIZES, RUN_ORDER)}
-    done = f"{attributes['draws']} of {wanted} draws per chain"
-    return {**known, "settings": json.dumps(settings), "unfinished": done}
+def _so_far(attributes, wanted):
+    """Attributes of the root at a commit of a run that is to have so many draws."""
+    return {**attributes, RUN_SIZES["draw"]: attributes["draws"], WANTED: wanted}
 
 
 def _scalars(nodes) -> dict[str, str]:

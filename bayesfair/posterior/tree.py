@@ -3,12 +3,11 @@
 posterior: `labels` (chain, draw, obs) in the smallest integer type; `centers` (chain, draw, cluster, feature), means of rows,
 NaN for an empty cluster; scalars that draws declare as parameters; `fairlet` (chain, draw or kept_draw, obs), if kept.
 sample_stats: the other scalars, and `balance` if there are groups; attributes `kind` and `power` hold their declaration.
-observed_data: `X` (obs, feature). constant_data: `row`, the position in the fit, `group`, `weight` and
-`reference_labels` (obs,), the partition that gives clusters their numbers, largest first.
-Root: `settings` (JSON, by `saved.plain`), `n_clusters` and the version.
+observed_data: `X` (obs, feature), with what is known of its columns. constant_data: `row`, the position in the fit, `group`,
+`weight` and `reference_labels` (obs,), the partition that gives clusters their numbers, largest first.
+guarantee: what is guaranteed of every draw, as data and in a sentence. Root: facts and settings, see `schema`.
 """
 
-import json
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,27 +19,35 @@ from bayesfair._arviz import own_settings
 from bayesfair._check import attempt, check_features, check_integer, check_same_length, message
 from bayesfair._draws import Draws, FairletDraws, Statistic
 from bayesfair.fairness.groups import encode_groups
-from bayesfair.posterior.contingency import balance_of, company, count_labels
-from bayesfair.posterior.energies import PSEUDO, add_log_groups, is_own
-from bayesfair.posterior.labels import LabelDraws
+from bayesfair.fairness.guarantee import Guarantee
+from bayesfair.fairness.metrics import cluster_balance
+from bayesfair.posterior.draws import LabelDraws
+from bayesfair.posterior.guarantees import masses_of
 from bayesfair.posterior.likeliest import likeliest, most_frequent
 from bayesfair.posterior.relabelling import align, number_modes, order_by_size, with_numbers
-from bayesfair.posterior.saved import about_unfinished, plain
 from bayesfair.posterior.schema import (
     AXES,
-    CROSSED,
+    GUARANTEE,
     KEPT,
     KIND,
     NAMED,
     ROW,
-    about_whole,
+    WANTED,
+    Column,
+    attributes_of_columns,
+    dataset_of_guarantee,
+    facts_of_run,
     flat_labels,
     groups_of,
-    plain_parts,
     scalars_of,
     variable,
+    variables_of_groups,
     weight_of,
 )
+from bayesfair.posterior.sentences import guaranteed
+from bayesfair.posterior.tables import company, count_labels
+from bayesfair.posterior.temperatures import PSEUDO, add_log_groups, is_own
+from bayesfair.posterior.view import View
 
 _FEATURES = 4  # features whose centres are computed at a time
 _GROUP_OF_KIND = {"parameter": "posterior", "quantity": "sample_stats", "figure": "sample_stats"}
@@ -49,21 +56,25 @@ _GROUP_OF_KIND = {"parameter": "posterior", "quantity": "sample_stats", "figure"
 class Beside(NamedTuple):
     """What a tree has beside its draws, table and groups.
 
-    `feature_names`, `obs_names`: by default positions. `weight` (obs,): of the rows, for the means of clusters; None if all
-    are 1. `parameters`: posterior variables {name: (dimensions after chain and draw, array)}; those whose first dimension is
+    `columns`, `obs_names`: by default positions. `weight` (obs,): of the rows, for the means of clusters; None if all are 1.
+    `parameters`: posterior variables {name: (dimensions after chain and draw, array)}; those whose first dimension is
     "cluster" follow their cluster. `log_likelihood` (chain, draw, obs): for `az.loo`. `modes`: an xarray.Dataset of modes
-    found before sampling, best first, with `labels` (mode, obs), which are numbered as the reference partition.
+    found before sampling, best first, with `labels` (mode, obs), which are numbered as the reference partition. `facts`:
+    attributes of the root. `guarantee`: of every draw. `encoding`: a text that the estimator reads its table by.
     """
 
-    feature_names: Any = None
+    columns: list[Column] | None = None
     obs_names: Any = None
     weight: np.ndarray | None = None
     parameters: dict | None = None
     log_likelihood: np.ndarray | None = None
     modes: Any = None
+    facts: dict | None = None
+    guarantee: Guarantee = Guarantee()
+    encoding: str = ""
 
 
-def build_tree(draws: Draws, X, groups, *, settings, n_clusters, point="likeliest", **beside):
+def build_tree(draws: Draws, X, groups, *, n_clusters, point="likeliest", **beside):
     """An xarray.DataTree of `draws`, relabelled to a representative partition; `beside` has the fields of `Beside`.
 
     `point` is the kind of that partition, `reference_labels`. "likeliest": `likeliest`, or Dahl's draw if that has the
@@ -71,6 +82,8 @@ def build_tree(draws: Draws, X, groups, *, settings, n_clusters, point="likelies
     draw, for labels that are independent given the parameters; None: no derived results until `add_derived` adds them.
     `groups` is anything that `encode_groups` takes, or None.
     """
+    import xarray as xr
+
     beside, X = Beside(**beside), check_features(X, dtypes=(np.float64, np.float32))
     n_clusters = check_integer("n_clusters", n_clusters)
     labels = _check_labels(draws.labels, n_clusters)
@@ -83,43 +96,45 @@ def build_tree(draws: Draws, X, groups, *, settings, n_clusters, point="likelies
     observed = {"X": (("obs", "feature"), X)}
     if beside.log_likelihood is not None:
         observed["x"] = (("obs",), beside.log_likelihood)
-    names = {"obs": (beside.obs_names, len(X)), "feature": (beside.feature_names, X.shape[1])}
+    columns = None if beside.columns is None else [column.name for column in beside.columns]
+    names = {"obs": (beside.obs_names, len(X)), "feature": (columns, X.shape[1])}
     coords = {dim: np.arange(n) if given is None else names_for_file(given) for dim, (given, n) in names.items()}
     coords["cluster"] = np.arange(n_clusters)
-    constant = {ROW: (("obs",), np.arange(len(X)))}
-    constant |= {} if beside.weight is None else {"weight": (("obs",), beside.weight)}
-    constant |= {} if groups is None else {"group": (("obs",), groups.code)}
-    tree = _assembled(parameters, draws, observed, constant, coords)
+    tree = _assembled(parameters, draws, observed, coords)
     tree["posterior"] = tree["posterior"].to_dataset().assign(labels=(AXES, labels))
-    tree["constant_data"][ROW].attrs.update(
-        {NAMED: int(beside.obs_names is not None), KIND: kind_of_names(beside.obs_names)}
-    )
+    tree["observed_data"]["X"].attrs.update(attributes_of_columns(beside.columns or []))
+    tree["observed_data"].attrs.update({"encoding": beside.encoding} if beside.encoding else {})
+    about = {NAMED: int(beside.obs_names is not None), KIND: kind_of_names(beside.obs_names)}
+    constant = {ROW: (("obs",), np.arange(len(X)), about)}
+    constant |= {} if beside.weight is None else {"weight": (("obs",), beside.weight)}
+    constant |= {} if groups is None else variables_of_groups(groups)
+    tree["constant_data"] = xr.Dataset(constant, {"obs": tree["observed_data"]["obs"]})
     if draws.fairlets is not None:
         tree["posterior"] = _with_fairlets(tree["posterior"].to_dataset(), draws.fairlets)
-    about = {"settings": json.dumps(plain(settings)), "n_clusters": n_clusters, "bayesfair_version": __version__}
-    tree.attrs.update(about | about_whole(tree) | about_unfinished(labels.shape[1], settings.get("wanted", 0)))
+    sizes = facts_of_run(tree)
+    facts = {"bayesfair_version": __version__, "n_clusters": n_clusters, **sizes, WANTED: sizes["n_draws"]}
+    tree.attrs.update(facts | (beside.facts or {}))
     if beside.modes is not None:
         tree["modes"] = beside.modes
-    if groups is not None:
-        about = {"group_names": groups.names}
-        about |= {name: plain_parts(parts) for name in CROSSED if (parts := getattr(groups, name))}
-        tree["constant_data"]["group"].attrs.update({name: json.dumps(value) for name, value in about.items()})
-    return tree if point is None else add_derived(tree, point)
+    given = dataset_of_guarantee(beside.guarantee, groups.names if groups else (), guaranteed(beside.guarantee, groups))
+    tree[GUARANTEE] = given
+    return tree if point is None else add_derived(tree, point).tree
 
 
-def add_derived(tree, point="likeliest"):
-    """The tree itself, with derived results added if missing; what cannot be computed is left out with a warning."""
+def add_derived(tree, point="likeliest") -> View:
+    """Add derived results to the tree, if missing: its view. What cannot be computed is left out with a warning."""
     if "reference_labels" not in tree["constant_data"]:
         attempt("`reference_labels`", lambda: _number_clusters(tree, point))
         if "modes" in tree.children and "reference_labels" in tree["constant_data"]:
             attempt("The numbering of the modes' clusters", lambda: _number_modes(tree))
     if "centers" not in tree["posterior"]:
         attempt("`centers`", lambda: _add_centers(tree))
+    view = View(tree)
     if "group" in tree["constant_data"] and "balance" not in tree["sample_stats"]:
-        attempt("`balance`", lambda: _add_balance(tree))
+        attempt("`balance`", lambda: _add_balance(view))
     if not is_own(tree, PSEUDO):
         attempt(f"`{PSEUDO}`", lambda: add_log_groups(tree))
-    return tree
+    return view
 
 
 def draws_of(tree) -> Draws:
@@ -140,7 +155,7 @@ def _with_fairlets(posterior, fairlets: FairletDraws):
     return kept.assign_coords({KEPT: fairlets.number})
 
 
-def _assembled(parameters, draws: Draws, observed, constant, coords):
+def _assembled(parameters, draws: Draws, observed, coords):
     """The tree of variables {name: (dimensions after chain and draw, array)}, with the declarations of scalars."""
     import arviz_base
 
@@ -149,10 +164,9 @@ def _assembled(parameters, draws: Draws, observed, constant, coords):
     for name, values in draws.scalars.items():
         groups[home[name]][name] = np.asarray(values)
     groups["observed_data"] = {"X": observed["X"][1]}
-    groups["constant_data"] = {name: array for name, (_, array) in constant.items()}
     if "x" in observed:
         groups["log_likelihood"] = {"x": observed["x"][1]}
-    dims = {name: list(axes) for name, (axes, _) in {**parameters, **observed, **constant}.items()}
+    dims = {name: list(axes) for name, (axes, _) in {**parameters, **observed}.items()}
     # ArviZ's check of conventions does not know its own name `lp`.
     with own_settings():
         tree = arviz_base.from_dict(groups, dims=dims, coords=coords, check_conventions=False)
@@ -207,23 +221,22 @@ def _add_centers(tree):
     posterior, n_clusters = tree["posterior"].to_dataset(), tree.attrs["n_clusters"]
     X, weight = tree["observed_data"]["X"], weight_of(tree)
     shape = *posterior["labels"].shape[:2], n_clusters, X.sizes["feature"]
-    centers = _centers(flat_labels(tree), X.values, n_clusters, weight).reshape(shape)
+    centers = cluster_means(flat_labels(tree), X.values, n_clusters, weight).reshape(shape)
     added = {"centers": (("chain", "draw", "cluster", "feature"), centers)}
     coords = {"cluster": np.arange(n_clusters), "feature": X["feature"]}
     labels, others = posterior[["labels"]], posterior.drop_vars("labels").data_vars
     tree["posterior"] = labels.assign_coords(coords).assign({**added, **others})
 
 
-def _add_balance(tree):
-    stats, labels = tree["sample_stats"].to_dataset(), tree["posterior"]["labels"]
-    balance = balance_of(flat_labels(tree), groups_of(tree), tree.attrs["n_clusters"]).reshape(labels.shape[:2])
+def _add_balance(view):
+    stats, labels = view["sample_stats"].to_dataset(), view["posterior"]["labels"]
+    balance = np.nanmin(cluster_balance(masses_of(view), groups_of(view)), axis=-1).reshape(labels.shape[:2])
     coords = {dim: labels[dim] for dim in AXES[:2]}
-    tree["sample_stats"] = stats.assign_coords(coords).assign(
-        balance=(AXES[:2], balance, Statistic("quantity")._asdict())
-    )
+    of_draws = {"balance": (AXES[:2], balance, Statistic("quantity")._asdict())}
+    view.tree["sample_stats"] = stats.assign_coords(coords).assign(of_draws)
 
 
-def _centers(flat, X, n_clusters, weight):
+def cluster_means(flat, X, n_clusters, weight):
     """Weighted means (draws, n_clusters, dim) of the rows of each cluster, centred first to avoid cancellation."""
     mean, dim = X.mean(axis=0, dtype=np.float64), X.shape[1]
     found = []

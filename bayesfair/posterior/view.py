@@ -1,48 +1,49 @@
 """A view of a posterior that all summaries share: each result is computed once."""
 
 from collections.abc import Callable
+from copy import deepcopy
 from functools import wraps
+from weakref import WeakValueDictionary
+
+import numpy as np
 
 from bayesfair._names import DataTree
 
+_OWNED = WeakValueDictionary()  # views that an estimator keeps of its tree, by the identity of the tree
+
 
 class View:
-    """A tree that remembers what has been computed from it. Pass it in place of the tree to several summaries.
-
-    Make another view after you change the tree. A summary of the tree itself is always computed anew.
-
-    Parameters
-    ----------
-    tree : xarray.DataTree
-        A posterior.
-
-    Examples
-    --------
-    >>> import numpy as np, bayesfair as bf
-    >>> draws = np.array([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]])
-    >>> view = bf.posterior.View(bf.posterior.tree_from_labels(draws, [[0.0], [0.1], [1.0], [1.1]]))
-    >>> bf.posterior.modes_sentence(view) == bf.posterior.summary(view).attrs["modes"]  # one search for modes
-    True
-    """
+    """A tree that remembers what has been computed from it. The functions of a posterior take it in place of the tree."""
 
     def __init__(self, tree: "DataTree"):
         self.tree = tree
-        self._known = {}
+        self._known, self._content = {}, None
 
     @classmethod
     def of(cls, tree) -> "View":
-        """The view of a tree, or the view itself.
+        """The view itself; the view that an estimator keeps of its tree, unless that was changed; a new one of other trees."""
+        if isinstance(tree, cls):
+            return tree
+        owned = _OWNED.get(id(tree))
+        return (
+            owned
+            if owned is not None and owned.tree is tree and _is_same(owned._content, _content(tree))
+            else cls(tree)
+        )
 
-        Parameters
-        ----------
-        tree : xarray.DataTree or View
-            A posterior.
+    def keep(self) -> "View":
+        """Let `of` find this view as long as somebody keeps it. Arrays of the tree can no longer be written to."""
+        for node in self.tree.subtree:
+            for values in node.variables.values():
+                if isinstance(values._data, np.ndarray):
+                    values._data = values._data.view()  # the array may be the user's own
+                    values._data.flags.writeable = False
+        self._content = _content(self.tree)
+        _OWNED[id(self.tree)] = self
+        return self
 
-        Returns
-        -------
-        View
-        """
-        return tree if isinstance(tree, cls) else cls(tree)
+    def __reduce__(self):
+        return (View, (self.tree,)) if self._content is None else (_kept, (self.tree,))
 
     @property
     def attrs(self):
@@ -58,31 +59,45 @@ class View:
         return self.tree[name]
 
     def once(self, work):
-        """The result of `work(self)`, computed at the first call only.
-
-        Parameters
-        ----------
-        work : callable
-            A function of a view.
-
-        Returns
-        -------
-        object
-        """
+        """The result of `work(self)`, computed at the first call only."""
         if work not in self._known:
             self._known[work] = work(self)
         return self._known[work]
 
 
-def once[**P, T](work: Callable[P, T]) -> Callable[P, T]:
-    """Decorator of functions of a posterior: computed once for a `View`, each time for a tree or with settings.
+def _kept(tree) -> View:
+    return View(tree).keep()
 
-    The function itself always gets a view, so that what it asks for twice is computed once.
+
+def _content(tree):
+    """What tells whether a tree was changed: its arrays, and its attributes as text."""
+    arrays = {(node.path, name): one._data for node in tree.subtree for name, one in node.variables.items()}
+    about = [repr((node.attrs, [one.attrs for one in node.variables.values()])) for node in tree.subtree]
+    return arrays, about
+
+
+def _is_same(known, now):
+    arrays, about = known
+    return (
+        about == now[1] and arrays.keys() == now[0].keys() and all(arrays[name] is one for name, one in now[0].items())
+    )
+
+
+def once[**P, T](work: Callable[P, T]) -> Callable[P, T]:
+    """Decorator of functions of a posterior: computed once for a `View`, which the function always gets.
+
+    Callers with a tree get a copy of the result, which is theirs to change.
     """
 
     @wraps(work)
     def known(tree, *arguments, **settings):
         view = View.of(tree)
-        return work(view, *arguments, **settings) if arguments or settings else view.once(work)
+        found = work(view, *arguments, **settings) if arguments or settings else view.once(work)
+        return found if view is tree else _copied(found)
 
     return known
+
+
+def _copied(found):
+    """A copy of an array or a table; other results cannot be changed."""
+    return deepcopy(found) if hasattr(found, "copy") else found

@@ -17,10 +17,9 @@ from bayesfair._check import (
     index_of,
     message,
 )
-from bayesfair._columns import noted_scaling
 from bayesfair._names import DataFrame, DataTree
 from bayesfair._partitions import tables_with
-from bayesfair._scaling import standardise
+from bayesfair._scaling import noted_scaling, standardise
 from bayesfair._settings import declared
 from bayesfair.fairness.balanced import balance_constraint, each_and_together, is_exact
 from bayesfair.fairness.chance import representation
@@ -28,11 +27,11 @@ from bayesfair.fairness.distances import distance_report
 from bayesfair.fairness.groups import Groups, check_shared, groups_for_fit
 from bayesfair.fairness.metrics import cluster_balance, encode_assignment, looked_at, rows_off
 from bayesfair.fairness.per_cluster import report as cluster_report
-from bayesfair.posterior.in_short import Note
-from bayesfair.posterior.membership_table import memberships
+from bayesfair.posterior.brief import Note
+from bayesfair.posterior.diagnostics import judge
+from bayesfair.posterior.memberships import memberships
 from bayesfair.posterior.relabelling import about, numbered_alike
 from bayesfair.posterior.schema import count_clusters, flat_labels, names_of_rows
-from bayesfair.posterior.verdict import judge
 from bayesfair.reports.audit_in_words import CHEAPEST, FEWEST, GIVEN, notes_of
 from bayesfair.reports.audit_page import write_page_of
 

@@ -1,29 +1,48 @@
 """The content of the page as numbers and text: read from a tree, without HTML."""
 
+from functools import partial
 from math import floor, log10
 from typing import NamedTuple
 
 import numpy as np
 
-from bayesfair._columns import indicators_of, levels_of, units_of
-from bayesfair._partitions import tables_with
+from bayesfair._names import DataFrame
 from bayesfair._percent import percent
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import cluster_balance
-from bayesfair.posterior.cluster_profiles import SPREAD, telling_order, tree_profile, unscaled
-from bayesfair.posterior.co_clustering_probability import misclassification_probability
-from bayesfair.posterior.guarantees import fairlet_capacities, masses_of
-from bayesfair.posterior.membership_table import runners_up
-from bayesfair.posterior.mode_tables import modes
-from bayesfair.posterior.partitions import reference_partition
-from bayesfair.posterior.partners import fairlet_summary, holds_fairlets
+from bayesfair.posterior.guarantees import has_groups, masses_of
+from bayesfair.posterior.memberships import misclassification_probability, runners_up
+from bayesfair.posterior.modes import modes
+from bayesfair.posterior.point_estimates import reference_partition
+from bayesfair.posterior.profiles import (
+    GROUP,
+    NUMBER,
+    SPREAD,
+    YES,
+    lines_of_table,
+    named_features,
+    profile_table,
+    readable_features,
+    telling_order,
+)
 from bayesfair.posterior.relabelling import numbered_alike
-from bayesfair.posterior.saved import settings_of
-from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of, variable, weight_of
+from bayesfair.posterior.schema import (
+    check_rows_of,
+    columns_of,
+    count_clusters,
+    flat_labels,
+    groups_of,
+    guarantee_of,
+    variable,
+    weight_of,
+)
+from bayesfair.posterior.sentences import significant
+from bayesfair.posterior.tree import cluster_means
 from bayesfair.posterior.view import View
 
 SHOWN_ROWS, SHOWN_FEATURES, SHOWN_GROUPS = 15, 12, 12
 INTERVALS = 6  # columns of intervals that fit a sheet of paper
+SHARE = "share of "
 SHOWN_VALUES = 4  # values that fit a line beside the rest
 MOST_DECIMALS = 6
 MANY_OUTSIDE = (
@@ -34,25 +53,36 @@ RARE = 0.05  # share of the draws below which a cluster of a sparse mixture is n
 _INTERVAL = 0.055, 0.945  # equal-tailed, 89%, as in `bayesfair.posterior.summary`
 
 
-class Line(NamedTuple):
-    """A line: the means of a `feature`, by its position, as `middle` plus so many `unit`s, or the shares of one `level`."""
-
-    name: str
-    feature: int
-    middle: float = 0.0
-    unit: float = 1.0
-    level: int | None = None
-    is_share: bool = True
-
-
 class Contents(NamedTuple):
-    """A posterior as the page reads it: `tree` is a view, draws numbered like its point estimate. `groups`, `X` may be None."""
+    """A posterior as the page reads it: `tree` is a view, draws numbered like its point estimate. `groups`, `X` may be None.
+
+    `table`: the features as readers know them, None without features. `traits`: the table of `profile` for it. `means`:
+    {name of a line: means (draws, clusters)} of those that separate clusters best. `is_rescaled`: are the units of the table
+    others than those of the fit?
+    """
 
     tree: View
     groups: Groups | None
     X: np.ndarray | None
-    features: tuple[str, ...]
-    lines: list[Line]
+    table: DataFrame | None
+    traits: DataFrame | None
+    means: dict[str, np.ndarray]
+    is_rescaled: bool
+
+    @property
+    def features(self):
+        """Names of the features of the table."""
+        return () if self.table is None else tuple(map(str, self.table.columns))
+
+    @property
+    def n_lines(self):
+        """Number of features and levels."""
+        return 0 if self.traits is None else int((self.traits.index.get_level_values("feature") != GROUP).sum())
+
+    @property
+    def has_shares(self):
+        """Are there shares among the means that are shown?"""
+        return any(name.startswith(SHARE) for name in self.means)
 
     @property
     def cluster(self):
@@ -75,19 +105,26 @@ class Contents(NamedTuple):
 
     @property
     def is_open(self):
-        """May there be fewer clusters than components: in a sparse mixture, except for draws given their number?"""
-        return variable(self.tree, "sample_stats", "occupied") is not None and "share_kept" not in self.tree.attrs
+        """May there be fewer clusters than components, as in a sparse mixture?"""
+        return variable(self.tree, "sample_stats", "occupied") is not None
 
 
-def read_contents(tree) -> Contents:
-    """The contents of a tree with `labels`; raises a ValueError without them."""
+def read_contents(tree, X=None) -> Contents:
+    """The contents of a tree with `labels`, and of its table in the user's units; raises a ValueError without labels."""
+    import pandas as pd
+
     view = View.of(numbered_alike(View.of(tree)))
+    check_rows_of(view, X=X)
     observed = variable(view, "observed_data", "X")
-    X, features = (None, ()) if observed is None else (observed.values, observed["feature"].values.astype(str).tolist())
-    groups = groups_of(view)
-    if groups is not None and len(groups.names) < 2:
-        groups = None
-    return Contents(view, groups, X, tuple(features), lines_of(X, features, settings_of(view)))
+    table = None if X is None else pd.DataFrame(named_features(view, X))
+    if table is None and observed is not None:
+        table = readable_features(view)
+    groups = groups_of(view) if has_groups(view) else None
+    cluster = reference_partition(view)
+    traits = None if table is None else profile_table(table, cluster, groups, weight_of(view))
+    means = {} if table is None else _telling_means(view, table, traits)
+    is_rescaled = X is not None or (observed is not None and any(one.unit != 1 for one in columns_of(view)))
+    return Contents(view, groups, None if observed is None else observed.values, table, traits, means, is_rescaled)
 
 
 def shown_clusters(contents):
@@ -119,34 +156,42 @@ def cluster_table(contents):
 
 def centre_table(contents):
     """Head and rows: clusters' means and shares of levels, with intervals, the most telling first; None without features."""
-    centers = variable(contents.tree, "posterior", "centers")
-    if centers is None or not contents.features or centers.sizes.get("feature") != len(contents.features):
+    if contents.table is None:
         return None
     shown = shown_clusters(contents)
-    values = centers.transpose("chain", "draw", "cluster", "feature").values
     head = ["feature", *(f"cluster {cluster}" for cluster in shown)]
-    lines = [contents.lines[at] for at in _telling(contents)]
-    return head, [(line.name, *intervals(means_of(contents, values, line)[:, shown])) for line in lines]
+    return head, [(name, *intervals(values[:, shown])) for name, values in contents.means.items()]
 
 
-def _telling(contents):
-    """Positions of up to `SHOWN_FEATURES` lines with the largest share of variance between clusters."""
-    order = telling_order(tree_profile(contents.tree), SHOWN_FEATURES)
-    return [at for at in order if at < len(contents.lines)]  # groups come after features
+def _telling_means(view, table, traits) -> dict:
+    """{name of a line: its means (draws, clusters)} of up to `SHOWN_FEATURES` lines that separate clusters best."""
+    lines, order = list(lines_of_table(table, len(table))), telling_order(traits, SHOWN_FEATURES)
+    chosen = [lines[at] for at in order if at < len(lines)]  # groups come after features
+    values = np.stack([of_line for *_, of_line in chosen], 1)
+    has = np.isfinite(values)
+    mean = partial(cluster_means, flat_labels(view), n_clusters=count_clusters(view), weight=weight_of(view))
+    means = mean(np.where(has, values, 0.0)) / (1.0 if has.all() else mean(has.astype(float)))
+    return {line_in_words(*line[:2]): means[..., at] for at, line in enumerate(chosen)}
+
+
+def line_in_words(feature, level):
+    """The name of a line: of a number's mean, or of a share."""
+    if level == NUMBER:
+        return feature
+    return f"{SHARE}{feature}" if level == YES else f"{SHARE}{feature}={level}"
 
 
 def point_beside_draws(contents):
     """What the tables of means are about, and what it means if they contradict each other; "" without the second one."""
-    if centre_table(contents) is None:
+    if contents.table is None:
         return ""
     told = "The first table describes the point estimate, where every row is in one cluster, the second the draws."
-    values = contents.tree["posterior"]["centers"].transpose("chain", "draw", "cluster", "feature").values
-    profile, outside = tree_profile(contents.tree), []
-    for at in _telling(contents):
-        means, rounding = means_of(contents, values, contents.lines[at]), ROUNDING * profile[SPREAD].iloc[at]
+    order, outside = telling_order(contents.traits, SHOWN_FEATURES), []
+    for at, means in zip(order, contents.means.values()):
+        rounding = ROUNDING * contents.traits[SPREAD].iloc[at]
         for cluster in np.unique(contents.cluster):
             low, high = np.nanquantile(means[:, cluster], _INTERVAL)
-            outside.append(not low - rounding <= profile[cluster].iloc[at] <= high + rounding)
+            outside.append(not low - rounding <= contents.traits[cluster].iloc[at] <= high + rounding)
     if np.mean(outside) <= MANY_OUTSIDE:
         return told
     return (
@@ -168,21 +213,17 @@ def uncertain_table(contents):
         "P(misclassified)": [f"{contents.doubt[row]:.2f}" for row in worst],
         "next likeliest cluster": _runners_up(contents, worst),
     }
-    for position, feature in enumerate(contents.features[:SHOWN_VALUES]):
-        columns[_unused(feature, columns)] = _in_words(contents, feature, contents.X[worst, position])
+    for at, feature in enumerate(contents.features[:SHOWN_VALUES]):
+        columns[_unused(feature, columns)] = _in_words(contents.table.iloc[worst, at])
     kept = {name: column for name, column in columns.items() if column is not None}
     return list(kept), list(zip(*kept.values()))
 
 
-def _in_words(contents, feature, values):
+def _in_words(column):
     """Values of a feature as readers know them: levels by name, indicators as yes or no."""
-    settings = settings_of(contents.tree)
-    levels = levels_of(settings).get(feature)
-    if levels is not None:
-        return [levels[int(code)] for code in values]
-    if feature in indicators_of(settings):
-        return ["yes" if value else "no" for value in values]
-    return alike(unscaled(values, units_of(settings).get(feature)))
+    if column.dtype == bool:
+        return ["yes" if value else "no" for value in column]
+    return alike(column) if column.dtype.kind in "iuf" else column.astype(str).tolist()
 
 
 def _unused(name, columns):
@@ -217,32 +258,8 @@ def mode_table(contents):
 def _bounds(low, high):
     """An interval with ends that may be unknown."""
     if np.isinf(low):
-        return "not known" if np.isinf(high) else f"at most {number(high)}"
-    return f"at least {number(low)}" if np.isinf(high) else f"[{number(low)}, {number(high)}]"
-
-
-def lines_of(X, features, settings):
-    """All lines of a table `X` (obs, feature) of a run with such `settings`, those of a feature's levels together."""
-    levels, indicators, scaling, lines = levels_of(settings), indicators_of(settings), units_of(settings), []
-    for feature, name in enumerate(features):
-        if name in levels:
-            codes = enumerate(levels[name])
-            lines += [Line(f"share of {name}={level}", feature, level=code) for code, level in codes]
-        elif name in indicators:
-            lines.append(Line(f"share of {name}", feature, unit=1 / (float(X[:, feature].max()) or 1.0)))
-        else:
-            lines.append(Line(name, feature, *scaling.get(name, ()), is_share=False))
-    return lines
-
-
-def means_of(contents, centers, line):
-    """The means (draws, cluster) of a line by `centers` (chain, draw, cluster, feature); NaN where a cluster is empty."""
-    if line.level is None:
-        return line.middle + line.unit * centers[..., line.feature].reshape(-1, centers.shape[2])
-    has = (contents.X[:, line.feature] == line.level).astype(np.int32)
-    rest, held = tables_with(flat_labels(contents.tree), has, 2, centers.shape[2]).transpose(1, 0, 2)
-    sizes = rest + held
-    return np.divide(held, sizes, out=np.full(sizes.shape, np.nan), where=sizes > 0)
+        return "not known" if np.isinf(high) else f"at most {significant(high)}"
+    return f"at least {significant(low)}" if np.isinf(high) else f"[{significant(low)}, {significant(high)}]"
 
 
 def intervals(values):
@@ -260,38 +277,18 @@ def interval(values):
 
 
 def _rounded(figures, decimals):
-    return [f"{x:z,.{max(decimals, 0)}f}" if decimals <= MOST_DECIMALS else number(x) for x in figures]
+    return [f"{x:z,.{max(decimals, 0)}f}" if decimals <= MOST_DECIMALS else significant(x) for x in figures]
 
 
 def fairlet_text(contents):
     """The number of fairlets and their members by group; None if the method has no balanced fairlets."""
-    held = fairlet_capacities(contents.tree)
-    if held is None:
+    given = guarantee_of(contents.tree)
+    if given.kind != "fairlets" or contents.groups is None:
         return None
-    ranges = zip(contents.groups.names, held.lower.min(axis=0).tolist(), held.upper.max(axis=0).tolist())
+    ranges = zip(contents.groups.names, given.fewest.tolist(), given.most.tolist())
     members = [f"{low if low == high else f'{low} to {high}'} of {name}" for name, low, high in ranges][:SHOWN_GROUPS]
     more = " and others" if len(contents.groups.names) > SHOWN_GROUPS else ""
-    return f"{len(held.lower):,}, each with {', '.join(members)}{more}"
-
-
-def matched_text(contents):
-    """How surely rows keep their partners, in two sentences; None if draws keep no fairlets."""
-    if not holds_fairlets(contents.tree):
-        return None
-    table = fairlet_summary(contents.tree)
-    half = percent(float(table["probability"].median()))
-    return (
-        f"{table.attrs['in_words']} Half of the rows are with their likeliest partner in at least {half} of the draws."
-    )
-
-
-def number(value):
-    """Three digits, and all digits before the point."""
-    if np.isnan(value):
-        return "none"
-    if float(value).is_integer() or abs(value) >= 1000:
-        return f"{value:z,.0f}"
-    return f"{value:z.1f}" if abs(value) >= 100 else f"{value:z.3g}"
+    return f"{given.n_fairlets:,}, each with {', '.join(members)}{more}"
 
 
 def alike(values, unknown="none"):

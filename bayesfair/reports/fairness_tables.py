@@ -6,9 +6,8 @@ from bayesfair._percent import percent
 from bayesfair.fairness.distances import distance_report
 from bayesfair.fairness.metrics import balance, group_masses, rows_off
 from bayesfair.fairness.plain import plain_kmeans, share_above
-from bayesfair.posterior.co_clustering_probability import DOUBTFUL
-from bayesfair.posterior.saved import promise_of, settings_of
-from bayesfair.posterior.schema import flat_labels
+from bayesfair.posterior.memberships import DOUBTFUL
+from bayesfair.posterior.schema import columns_of, flat_labels, guarantee_of
 from bayesfair.reports.contents import SHOWN_GROUPS, alike, intervals
 
 NAMES = {"rms_distance": "root mean square", "max_distance": "largest", "distance_variance": "variance of squares"}
@@ -51,7 +50,7 @@ def as_table(distances):
 
 def cost_of_fairness(contents):
     """The cost of the clusters shown, beside k-means without fairness, in sentences; None if costs are no sums of squares."""
-    loss = settings_of(contents.tree).get("parameters", {}).get("loss", "kmeans")
+    loss = contents.tree.attrs.get("loss", "kmeans")
     groups, X = contents.groups, contents.X
     if groups is None or loss != "kmeans" or contents.weight is not None or not _has_numbers(contents):
         return None
@@ -61,7 +60,7 @@ def cost_of_fairness(contents):
     fair = distance_report(X, contents.cluster).attrs["within_ss"]
     off = rows_off(group_masses(labels, groups)).max()
     why = ": the price of fairness, and of showing where rows are most often rather than the cheapest clusters"
-    why = "" if promise_of(contents.tree) is None else why
+    why = "" if guarantee_of(contents.tree).kind == "none" else why
     return (
         f"The clusters shown have a within-cluster sum of squares of {fair:,.4g}. {_beside(fair, plain)} the best of {STARTS} "
         f"starts of k-means without fairness{why}. Without fairness a count is up to {off:,.1f} rows away from a group's "
@@ -79,6 +78,6 @@ def _beside(fair, plain):
 
 def _has_numbers(contents):
     """Are distances between rows meaningful: are there features, none of which stands for a category?"""
-    return (
-        contents.X is not None and not any(line.is_share for line in contents.lines) and np.isfinite(contents.X).all()
-    )
+    if contents.X is None or not np.isfinite(contents.X).all():
+        return False
+    return all(column.kind == "number" for column in columns_of(contents.tree))

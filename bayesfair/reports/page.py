@@ -9,13 +9,15 @@ from numpy.typing import ArrayLike
 from bayesfair import __version__
 from bayesfair._names import DataTree
 from bayesfair._progress import progress
-from bayesfair.posterior.co_clustering_probability import DOUBTFUL
-from bayesfair.posterior.diagnostics import diagnostic_vars, is_guide, scalar_table
-from bayesfair.posterior.in_short import brief
-from bayesfair.posterior.partitions import point_of
+from bayesfair.posterior.brief import brief
+from bayesfair.posterior.diagnostics import diagnostic_vars, is_guide, judge, reading, scalar_table
+from bayesfair.posterior.fairlets import matched_sentence
+from bayesfair.posterior.memberships import DOUBTFUL
+from bayesfair.posterior.point_estimates import point_of
 from bayesfair.posterior.relabelling import about
-from bayesfair.posterior.saved import cost_of, settings_of, target_of
-from bayesfair.posterior.verdict import judge, of_all_chains, reading
+from bayesfair.posterior.schema import cost_of, guarantee_of
+from bayesfair.posterior.sentences import counted, significant
+from bayesfair.posterior.settings import of_attribute
 from bayesfair.reports import contents as limits
 from bayesfair.reports.contents import (
     SHOWN_FEATURES,
@@ -25,9 +27,7 @@ from bayesfair.reports.contents import (
     cluster_table,
     fairlet_text,
     interval,
-    matched_text,
     mode_table,
-    number,
     point_beside_draws,
     read_contents,
     uncertain_table,
@@ -41,7 +41,7 @@ from bayesfair.reports.pictures import (
     draw_trace,
     draw_uncertainty,
 )
-from bayesfair.reports.templates import counted, page_place, versions, write_page
+from bayesfair.reports.templates import page_place, versions, write_page
 from bayesfair.reports.traits import cluster_traits, trait_table, units_in_words
 
 
@@ -49,6 +49,7 @@ def report(
     tree: "DataTree",
     path: str | PathLike[str],
     *,
+    X: ArrayLike | None = None,
     reference: ArrayLike | None = None,
     title: str | None = None,
     progress_bar: bool = False,
@@ -66,6 +67,8 @@ def report(
         `est.posterior_`, or the result of `bayesfair.posterior.read_tree`.
     path : str or os.PathLike
         The file to write, named .html.
+    X : data frame or array-like of shape (n_obs, n_features), optional
+        The table in the units to be shown, as it was before a scaler or an encoder. By default the features of the tree.
     reference : array-like of int of shape (n_obs,), optional
         Clusters that the page is about. By default those of `bayesfair.posterior.reference_partition`.
     title : str, optional
@@ -93,7 +96,7 @@ def report(
     >>> bf.report(est.fit(data.features, sensitive_features=data.sensitive).posterior_, "report.html")  # doctest: +SKIP
     """
     path = page_place(path)
-    contents, filled = read_contents(about(tree, reference)), {}
+    contents, filled = read_contents(about(tree, reference), X), {}
     with progress(len(PARTS), "report", progress_bar) as bar:
         for name, part in PARTS.items():
             filled[name] = part(contents)
@@ -103,15 +106,13 @@ def report(
 
 
 def _title(contents):
-    kind = "Clustering" if contents.groups is None else "Fair clustering"
+    kind = "Clustering" if guarantee_of(contents.tree).kind == "none" or contents.groups is None else "Fair clustering"
     most = "at most " * contents.is_open
     return f"{kind} of {len(contents.cluster):,} rows into {most}{counted(contents.n_clusters, 'cluster')}"
 
 
 def _data(contents):
-    tree, parameters = contents.tree, dict(settings_of(contents.tree).get("parameters", {}))
-    if "target" in parameters:
-        parameters["target"] = target_of(tree).get("name", parameters["target"])
+    tree, told = contents.tree, {name: contents.tree.attrs.get(name, usual) for name, usual in _USUAL.items()}
     pairs = [("Rows", f"{len(contents.cluster):,}"), ("Features", _feature_names(contents))]
     if contents.weight is not None:
         pairs.append(("Weights", _weights(contents.weight)))
@@ -121,19 +122,19 @@ def _data(contents):
     pairs.append(("Draws", _draws(contents)))
     fairlets = fairlet_text(contents)
     pairs += [("Fairlets", fairlets)] if fairlets is not None else []
-    pairs += [
-        (term, words.get(str(parameters[name]), parameters[name])) for name, term, words in _NAMED if name in parameters
-    ]
+    if tree.attrs.get("estimator") == "GibbsFairClustering":
+        told["target"] = str(told["target"]).partition("(")[0].lower()
+        pairs += [(term, words.get(told[name], told[name])) for name, term, words in _NAMED]
     scalars = diagnostic_vars(tree, constant=True)
-    told = {"Balance": "balance", "Gap": "gap", "lambda_f": "lambda_f", "lambda_c": "lambda_c"}
+    shown = {"Balance": "balance", "Gap": "gap", "lambda_f": "lambda_f", "lambda_c": "lambda_c"}
     pairs += [
-        (f"{term}, mean and 89%", interval(scalars[name].values)) for term, name in told.items() if name in scalars
+        (f"{term}, mean and 89%", interval(scalars[name].values)) for term, name in shown.items() if name in scalars
     ]
     return pairs
 
 
 def _weights(weight):
-    least, most, total = (number(value) for value in (weight.min(), weight.max(), weight.sum()))
+    least, most, total = (significant(value) for value in (weight.min(), weight.max(), weight.sum()))
     return f"{least} to {most} for a row, {total} in all; the loss weighs rows, balance and sizes count them"
 
 
@@ -141,11 +142,10 @@ def _draws(contents):
     sizes = contents.tree["posterior"].sizes
     if is_guide(contents.tree):
         return f"{sizes['draw']:,} of a variational guide"
-    if "share_kept" in contents.tree.attrs:
-        return f"{sizes['draw']:,} of all chains"
     return f"{counted(sizes['chain'], 'chain')} of {sizes['draw']:,}"
 
 
+_USUAL = {"target": "labels", "loss": "kmeans", "inverse_temperature": "dispersion"}
 _TARGETS = {
     "joint": "joint: decompositions into fairlets and clusterings together, exactly eq. (9) of the paper",
     "cut": "cut: decompositions into fairlets by themselves, then clusterings given them",
@@ -194,7 +194,7 @@ _POINT_ESTIMATES = {
 
 def _scalars(contents):
     """Head and rows: the scalars that show convergence."""
-    rows = of_all_chains(scalar_table(contents.tree)).iterrows()
+    rows = scalar_table(contents.tree).iterrows()
     head = ["scalar", "mean", "89% interval", "R-hat", "ESS bulk", "ESS tail", "reading"]
     return head, [(name.replace("_", " "), *_diagnostic_cells(row)) for name, row in rows]
 
@@ -208,9 +208,9 @@ def _diagnostic_cells(row):
 
 def _provenance(contents):
     """Pairs of a term and a text: the source of the page's figures."""
-    attrs, settings = contents.tree.attrs, settings_of(contents.tree)
-    pairs = list(settings.get("provenance", {}).items())
-    pairs += [("Estimator", settings["estimator"])] if "estimator" in settings else []
+    attrs = contents.tree.attrs
+    pairs = list(of_attribute(attrs.get("provenance", "{}")).items())
+    pairs += [("Estimator", attrs["estimator"])] if "estimator" in attrs else []
     pairs += [("Sampled with bayesfair", attrs["bayesfair_version"])] if "bayesfair_version" in attrs else []
     posterior, cost = contents.tree["posterior"].attrs, cost_of(contents.tree)
     pairs += [("Sampled at", posterior["created_at"])] if "created_at" in posterior else []
@@ -219,11 +219,9 @@ def _provenance(contents):
 
 
 def _settings(contents):
-    """Pairs of a setting and its value, and versions of libraries."""
-    settings = settings_of(contents.tree)
-    pairs = list(settings.get("parameters", {}).items())
-    pairs += [("seed", settings["seed"])] if "seed" in settings else []
-    return [*pairs, *versions()]
+    """Pairs of a fact or setting and its value, and versions of libraries."""
+    left_out = ("estimator", "provenance", "bayesfair_version", "format")
+    return [*((name, value) for name, value in contents.tree.attrs.items() if name not in left_out), *versions()]
 
 
 PARTS = {  # of the page, in the words of its template, and what each is read from the contents by
@@ -243,7 +241,7 @@ PARTS = {  # of the page, in the words of its template, and what each is read fr
     "profile": draw_profile,
     "uncertain": uncertain_table,
     "co_clustering": draw_co_clustering,
-    "matched": matched_text,
+    "matched": lambda contents: matched_sentence(contents.tree) or None,
     "matched_picture": draw_fairlets,
     "verdict": lambda contents: judge(contents.tree),
     "modes": mode_table,

@@ -15,12 +15,11 @@ from bayesfair.plots.matrix import co_clustering
 from bayesfair.plots.modes_plot import height_of_modes, modes
 from bayesfair.plots.profile_plot import height_of_profile, profile
 from bayesfair.plots.uncertainty_plot import TOLD, height_of_uncertainty, uncertainty, uncertainty_profile
-from bayesfair.posterior.diagnostics import scalar_table
-from bayesfair.posterior.mode_tables import modes_of
-from bayesfair.posterior.partners import holds_fairlets
-from bayesfair.posterior.verdict import worst_first
+from bayesfair.posterior.diagnostics import scalar_table, worst_first
+from bayesfair.posterior.fairlets import holds_fairlets
+from bayesfair.posterior.modes import modes_of
+from bayesfair.posterior.sentences import counted
 from bayesfair.reports.contents import SHOWN_FEATURES
-from bayesfair.reports.templates import counted
 
 WIDTH, DPI = 6.4, 150  # inches; narrower than in a notebook, so that letters stay legible on a phone
 LONGEST_NAME = 24
@@ -64,10 +63,10 @@ def draw_traits(contents) -> Picture | None:
     """The traits of clusters, feature by feature; None without features."""
     if contents.X is None:
         return None
-    lines = min(len(contents.lines), SHOWN_FEATURES) + (0 if contents.groups is None else len(contents.groups.names))
+    lines = min(len(contents.traits), SHOWN_FEATURES + (0 if contents.groups is None else len(contents.groups.names)))
     alt = "Table of the mean of every feature and the share of every group, by cluster and of all rows."
     caption = "Colour: standard deviations above or below the mean of all rows."
-    draw = partial(profile, contents.tree, max_lines=SHOWN_FEATURES)
+    draw = partial(profile, contents.tree, contents.table, max_lines=SHOWN_FEATURES)
     return _picture(contents, lambda figure: draw(ax=figure.subplots()), height_of_profile(lines), alt, caption)
 
 

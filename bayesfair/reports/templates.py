@@ -7,6 +7,7 @@ from pathlib import Path
 from bayesfair._check import message
 from bayesfair._files import check_destination, write_whole
 from bayesfair._percent import percent
+from bayesfair.posterior.sentences import counted
 
 
 def page_place(path) -> Path:
@@ -43,10 +44,6 @@ def side_by_side(table, columns):
     width = ceil(total / ceil(total / columns))  # splits 7 columns into 4 and 3 where 6 fit, not 6 and 1
     parts = [slice(first, first + width) for first in range(1, 1 + total, width)]
     return [([head[0], *head[part]], [(row[0], row[part]) for row in rows]) for part in parts]
-
-
-def counted(total, thing):
-    return f"{total:,} {thing}" if total == 1 else f"{total:,} {thing}s"
 
 
 def versions():

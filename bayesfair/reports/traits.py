@@ -4,17 +4,14 @@ from itertools import islice
 
 import numpy as np
 
-from bayesfair._columns import units_of
-from bayesfair.posterior.cluster_profiles import (
+from bayesfair.posterior.profiles import (
     EVERYONE,
     GROUP,
     SPREAD,
     in_words,
     names_in_words,
     telling_order,
-    tree_profile,
 )
-from bayesfair.posterior.saved import settings_of
 from bayesfair.reports.contents import SHOWN_FEATURES, SHOWN_GROUPS
 
 SHOWN_TRAITS = 3  # traits of a cluster in words
@@ -24,11 +21,11 @@ STANDARDISED = 1e-6  # tolerance for means of 0 and standard deviations of 1
 
 def cluster_traits(contents):
     """Pairs of a cluster with its size, and the features in which it differs most from everyone; None without features."""
-    if not contents.features:
+    if contents.traits is None:
         return None
-    table = tree_profile(contents.tree)
-    sizes, table = table.attrs["sizes"], table[table.index.get_level_values("feature") != GROUP]
-    return [(f"Cluster {cluster}, {size:,} rows", _traits_of(table, cluster)) for cluster, size in sizes.items()]
+    table = contents.traits[contents.traits.index.get_level_values("feature") != GROUP]
+    clusters, sizes = np.unique(contents.cluster, return_counts=True)
+    return [(f"Cluster {k}, {size:,} rows", _traits_of(table, k)) for k, size in zip(clusters.tolist(), sizes)]
 
 
 def _traits_of(table, cluster):
@@ -48,9 +45,9 @@ def _traits_of(table, cluster):
 
 def trait_table(contents):
     """Head and rows: means and shares of the clusters, the most telling first, large groups last; None without features."""
-    if not contents.features:
+    if contents.traits is None:
         return None
-    table = tree_profile(contents.tree)
+    table = contents.traits
     n_groups = (table.index.get_level_values("feature") == GROUP).sum()
     order = telling_order(table, SHOWN_FEATURES)
     table = table.iloc[order[: len(order) - max(n_groups - SHOWN_GROUPS, 0)]]
@@ -61,16 +58,16 @@ def trait_table(contents):
 
 def units_in_words(contents):
     """The units of the features, if that is a question; "" if they are those of the table."""
-    if units_of(settings_of(contents.tree)):
-        return "Features are in their own units; distances between rows were those of the scaled table."
-    if not contents.features:
+    if contents.traits is None:
         return ""
-    table = tree_profile(contents.tree)
+    if contents.is_rescaled:
+        return "Features are in their own units. Distances between rows were those of the scaled table."
+    table = contents.traits
     numbers = table[(table.index.get_level_values("level") == "") & (table[SPREAD] > 0)]
     off = np.maximum(numbers[EVERYONE].abs(), (numbers[SPREAD] - 1).abs())
     if len(numbers) and (off < STANDARDISED).all():
         return (
-            "Features have mean 0 and standard deviation 1 here, as they were in the fit. bayesfair.posterior.with_scaler "
-            "keeps their own units."
+            "Features have mean 0 and standard deviation 1 here, as they were in the fit. bayesfair.report(tree, path, "
+            "X=table) shows the units of your table."
         )
     return ""

@@ -11,8 +11,8 @@ import bayesfair as bf
 from bayesfair.cli import main
 from bayesfair.cli.arguments import parse
 from bayesfair.cli.exit_status import in_shell
-from bayesfair.posterior.in_short import brief
-from bayesfair.posterior.verdict import judge
+from bayesfair.posterior.brief import brief
+from bayesfair.posterior.diagnostics import judge
 
 
 def verdict_of(run_file):

@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from bayesfair.posterior.saved import plain, restored
 
 import bayesfair as bf
 from bayesfair.engines.tables import encoder_of, fit_encoder, read_columns
-from bayesfair.posterior.saved import plain, restored
 
 N = 30
 VALUES = np.arange(N) / 4

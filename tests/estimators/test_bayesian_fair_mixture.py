@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import jax
 import numpy as np
 import pytest
+from bayesfair.posterior.saved import settings_of
 from numpyro.infer import log_likelihood
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -18,7 +19,6 @@ import bayesfair as bf
 from bayesfair._compilations import compilations
 from bayesfair.models import Prior, sampler
 from bayesfair.plots.predictive_plot import predictive_checks
-from bayesfair.posterior.saved import settings_of
 from bayesfair.reports import pictures
 
 DRAWS = sampler.CHUNK  # of a fit, of what is resumed and of what Ctrl-C leaves: programs for so many are compiled once

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from bayesfair.posterior.saved import plain, restored
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -17,8 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 import bayesfair as bf
 from bayesfair import gibbs
 from bayesfair.estimators import GibbsFairClustering
-from bayesfair.posterior.in_short import brief
-from bayesfair.posterior.saved import plain, restored
+from bayesfair.posterior.brief import brief
 from bayesfair.posterior.tree import draws_of
 
 SHORT = {"target": "joint", "num_chains": 2, "num_warmup": 6, "num_draws": 10, "random_state": 0, "progress_bar": False}

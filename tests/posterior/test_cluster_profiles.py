@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from bayesfair.posterior import profile, read_tree, reference_partition, with_scaler, write_tree
-from bayesfair.posterior.cluster_profiles import in_words, names_in_words
+from bayesfair.posterior.profiles import in_words, names_in_words
 from bayesfair.posterior.tree import build_tree
 
 N_OBS, CLUSTERS = 60, ["north", "south", "west"]

@@ -7,8 +7,8 @@ import bayesfair as bf
 from bayesfair.cli.output import print_clusters
 from bayesfair.fairness.groups import cross_attributes, encode_columns, encode_groups
 from bayesfair.fairness.metrics import group_masses
+from bayesfair.posterior.brief import brief
 from bayesfair.posterior.guarantees import beside_guarantee, farthest_of_each
-from bayesfair.posterior.in_short import brief
 from bayesfair.posterior.schema import groups_of
 
 SENSITIVE = pd.DataFrame({"sex": list("ffffmmmm"), "day": list(range(8))})  # combinations of one row each

@@ -5,9 +5,9 @@ import pytest
 import xarray as xr
 
 from bayesfair.posterior import labels as module
-from bayesfair.posterior.contingency import distinct_observations
-from bayesfair.posterior.labels import LabelDraws, as_labels, is_on_disk
+from bayesfair.posterior.draws import LabelDraws, as_labels, is_on_disk
 from bayesfair.posterior.relabelling import apply_permutations, renumber
+from bayesfair.posterior.tables import distinct_observations
 
 SHAPE = 3, 7, 50
 

@@ -8,10 +8,10 @@ import pytest
 import bayesfair as bf
 from bayesfair._draws import Draws
 from bayesfair.fairness import encode_groups
-from bayesfair.posterior.contingency import binder_loss
 from bayesfair.posterior.guarantees import OfFairlets, balance_kept, guarantee
 from bayesfair.posterior.likeliest import _placed
-from bayesfair.posterior.partitions import point_of
+from bayesfair.posterior.point_estimates import point_of
+from bayesfair.posterior.tables import binder_loss
 from bayesfair.posterior.tree import build_tree
 
 SEX = np.array(list("ffffmmmm"))

@@ -11,12 +11,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 import bayesfair as bf
 from bayesfair.posterior import modes, partition_distance, reference_partition, relabel, summary
-from bayesfair.posterior.contingency import variation_of_information
-from bayesfair.posterior.mode_tables import modes_of, occupancy
-from bayesfair.posterior.modes_in_words import chains_apart, modes_sentence
-from bayesfair.posterior.modes_of_draws import _masses
+from bayesfair.posterior.diagnostics import _worst, judge, warn_of_disagreement
+from bayesfair.posterior.modes import _masses, chains_apart, modes_of, modes_sentence, occupancy
+from bayesfair.posterior.tables import variation_of_information
 from bayesfair.posterior.tree import build_tree
-from bayesfair.posterior.verdict import _worst, judge, warn_of_disagreement
 
 N_OBS, N_CLUSTERS, INFINITE = 60, 3, np.inf
 BEST = np.arange(N_OBS) % N_CLUSTERS

@@ -7,9 +7,9 @@ from draws import draws_of
 import bayesfair as bf
 from bayesfair._percent import percent
 from bayesfair.cli.output import print_summary
-from bayesfair.posterior.in_short import brief
+from bayesfair.posterior.brief import brief
+from bayesfair.posterior.diagnostics import judge
 from bayesfair.posterior.tree import build_tree
-from bayesfair.posterior.verdict import judge
 
 N, K, CHAINS, DRAWS = 60, 5, 2, 40
 TRUTH = np.repeat([0, 1, 2], [30, 20, 10])

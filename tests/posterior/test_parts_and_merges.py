@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from bayesfair.posterior.saved import settings_of
 
 import bayesfair as bf
 from bayesfair.cli import main
@@ -23,12 +24,10 @@ from bayesfair.posterior import (
     summary,
     write_tree,
 )
+from bayesfair.posterior.brief import brief
 from bayesfair.posterior.guarantees import at_least, balance_kept, guarantee, masses_of
-from bayesfair.posterior.in_short import brief
-from bayesfair.posterior.mode_tables import modes_of
-from bayesfair.posterior.modes_in_words import modes_sentence
+from bayesfair.posterior.modes import modes_of, modes_sentence
 from bayesfair.posterior.relabelling import numbered_alike
-from bayesfair.posterior.saved import settings_of
 from bayesfair.posterior.schema import about_whole, flat_labels, other_than_run
 from bayesfair.posterior.tree import build_tree, draws_of
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
+from bayesfair.posterior.printed import SummaryTable
 
 from bayesfair.posterior.diagnostics import summarise
-from bayesfair.posterior.printed import SummaryTable
 
 
 @pytest.fixture(scope="module")

@@ -6,16 +6,16 @@ import tracemalloc
 import numpy as np
 import pytest
 import xarray as xr
+from bayesfair.posterior.saved import state_dataset
 from draws import draws_of
 from tiers import tiers
 
 from bayesfair import _arrays
+from bayesfair.estimators.memory_needed import sampler_bytes
 from bayesfair.fairness import Groups
 from bayesfair.posterior import labels as blocks
 from bayesfair.posterior import misclassification_probability, read_tree, summary
 from bayesfair.posterior import store as stores
-from bayesfair.posterior.memory import sampler_bytes
-from bayesfair.posterior.saved import state_dataset
 from bayesfair.posterior.store import begin_run, is_stored, open_store, write_store
 from bayesfair.posterior.tree import build_tree
 

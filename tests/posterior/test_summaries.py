@@ -23,7 +23,7 @@ from bayesfair.posterior import (
     summary,
     vi_partition,
 )
-from bayesfair.posterior.contingency import count_labels
+from bayesfair.posterior.tables import count_labels
 from bayesfair.posterior.tree import build_tree, most_frequent
 
 N_OBS, N_CLUSTERS = 9, 3

@@ -12,8 +12,8 @@ from scipy import stats
 import bayesfair as bf
 from bayesfair.gibbs import Dispersion
 from bayesfair.posterior import other_temperatures, temperature_sensitivity
-from bayesfair.posterior.energies import add_log_groups, energies_of
-from bayesfair.posterior.in_short import brief
+from bayesfair.posterior.brief import brief
+from bayesfair.posterior.temperatures import add_log_groups, energies_of
 from bayesfair.posterior.tree import build_tree
 
 DRAWS = 4_000

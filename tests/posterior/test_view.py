@@ -10,12 +10,11 @@ from draws import draws_of
 
 import bayesfair as bf
 from bayesfair.cli import main
-from bayesfair.posterior.diagnostics import scalar_table
+from bayesfair.posterior.brief import brief
+from bayesfair.posterior.diagnostics import judge, scalar_table, warn_of_disagreement
 from bayesfair.posterior.guarantees import balance_kept, guarantee, guaranteed_balance, masses_of
-from bayesfair.posterior.in_short import brief
-from bayesfair.posterior.mode_tables import modes_of
+from bayesfair.posterior.modes import modes_of
 from bayesfair.posterior.tree import build_tree
-from bayesfair.posterior.verdict import judge, warn_of_disagreement
 from bayesfair.posterior.view import View
 
 N_OBS, CHAINS, DRAWS = 60, 4, 50

@@ -9,6 +9,7 @@ import matplotlib
 import numpy as np
 import pytest
 import xarray as xr
+from bayesfair.posterior.saved import plain
 from draws import draws_of, with_modes
 from matplotlib import pyplot as plt
 from sklearn.cluster import KMeans
@@ -22,13 +23,12 @@ from bayesfair.fairness import cluster_balance
 from bayesfair.fairness.groups import encode_groups, groups_for_fit
 from bayesfair.fairness.metrics import group_masses, rows_off
 from bayesfair.posterior import reference_partition, relabel, write_tree
+from bayesfair.posterior.brief import brief
+from bayesfair.posterior.diagnostics import judge, warn_of_disagreement
 from bayesfair.posterior.guarantees import at_least, guaranteed_balance
-from bayesfair.posterior.in_short import brief
-from bayesfair.posterior.saved import plain
 from bayesfair.posterior.schema import flat_labels
 from bayesfair.posterior.tree import build_tree
 from bayesfair.posterior.tree import draws_of as drawn_of
-from bayesfair.posterior.verdict import judge, warn_of_disagreement
 from bayesfair.reports import contents as contents_module
 from bayesfair.reports import pictures
 from bayesfair.reports.contents import (

@@ -6,15 +6,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesfair._check import check_same_length, check_same_rows, column_names, is_date, message
-from bayesfair._columns import indicators_of, levels_of, units_of
 from bayesfair._names import DataFrame, DataTree
 from bayesfair._percent import percent
 from bayesfair._scaling import ROUNDING
 from bayesfair.fairness.groups import Groups, encode_groups
 from bayesfair.fairness.metrics import encode_assignment
-from bayesfair.posterior.partitions import reference_partition
-from bayesfair.posterior.saved import settings_of
-from bayesfair.posterior.schema import check_rows_of, groups_of, observed_features, weight_of
+from bayesfair.posterior.point_estimates import reference_partition
+from bayesfair.posterior.schema import check_rows_of, columns_of, groups_of, observed_features, weight_of
 from bayesfair.posterior.view import View, once
 
 EVERYONE, SPREAD, SEPARATION = "everyone", "spread", "separation"
@@ -37,8 +35,8 @@ def profile(
         A posterior, whose point estimate is shown, or anybody's cluster labels, which may be text.
     X : data frame or array-like of shape (n_obs, n_features), optional
         Features in the units that the table should have: the table as it was before a scaler or an encoder. Columns of text
-        and categories are shown as shares. By default the features of the tree, in the units before a scaler that it knows
-        (see `with_scaler`).
+        and categories are shown as shares. By default the features of the tree, in the units before the scaling that
+        `bayesfair fit --standardize` made.
     sensitive_features : array-like of shape (n_obs,) or (n_obs, n_attributes), optional
         Protected groups. By default those of the tree.
 
@@ -69,7 +67,7 @@ def profile(
         if X is None and sensitive_features is None:
             return most_telling_first(tree_profile(tree))
         check_rows_of(tree, X=X, sensitive_features=sensitive_features)
-        X, labels = readable_features(tree) if X is None else _named_features(tree, X), reference_partition(tree)
+        X, labels = readable_features(tree) if X is None else named_features(tree, X), reference_partition(tree)
         weight, groups = weight_of(tree), groups_of(tree)
     else:
         labels, weight, groups = source, None, None
@@ -222,30 +220,26 @@ def _shares(categories):
     return ((str(level) or "(empty)", missing + (code == at)) for at, level in enumerate(categories.categories))
 
 
+@once
 def readable_features(tree) -> "DataFrame":
-    """The features of a tree for readers: in the units before a scaler that the tree knows, categories by name."""
+    """The features of a tree for readers: in the units before a scaling that the tree knows, categories by name."""
     import pandas as pd
 
-    settings = settings_of(tree)
-    levels, indicators, scaling = levels_of(settings), indicators_of(settings), units_of(settings)
-    columns, X = {}, observed_features(tree)
-    for name, values in zip(tree["observed_data"]["feature"].values.astype(str).tolist(), X.T):
-        if name in levels:
-            columns[name] = pd.Categorical.from_codes(values.astype(int), list(levels[name]))
-        elif name in indicators:
-            columns[name] = values > 0
+    found = {}
+    for column, values in zip(columns_of(tree), observed_features(tree).T):
+        if column.kind == "category":
+            found[column.name] = pd.Categorical.from_codes(values.astype(int), list(column.levels))
+        elif column.kind == "indicator":
+            found[column.name] = values > 0
+        elif (column.middle, column.unit) != (0.0, 1.0):
+            found[column.name] = column.middle + column.unit * values.astype(np.float64, copy=False)
         else:
-            columns[name] = unscaled(values, scaling.get(name))
-    return pd.DataFrame(columns)
+            found[column.name] = values
+    return pd.DataFrame(found)
 
 
-def unscaled(values, scaling):
-    """Values of a column before a scaler, whose (mean, standard deviation) may be None."""
-    return values if scaling is None else scaling[0] + scaling[1] * values.astype(np.float64, copy=False)
-
-
-def _named_features(tree, X):
-    """X, with the names of the tree's features if it is an array of as many columns."""
+def named_features(tree, X):
+    """The user's X, with the names of the tree's features if it is an array of as many columns."""
     import pandas as pd
 
     if column_names(X) is None and np.ndim(X) == 2 and "observed_data" in tree.children:

@@ -3,9 +3,10 @@
 import numpy as np
 
 from bayesfair._check import Number, message
-from bayesfair._names import DataFrame, DataTree, Graph, csr_array
-from bayesfair.posterior.consensus import graph_of_rows
-from bayesfair.posterior.labels import LabelDraws
+from bayesfair._names import DataTree, Graph, csr_array
+from bayesfair.posterior import sentences
+from bayesfair.posterior.draws import LabelDraws
+from bayesfair.posterior.graphs import graph_of_rows
 from bayesfair.posterior.schema import AXES, KEPT, groups_of, variable
 from bayesfair.posterior.view import once
 
@@ -59,59 +60,15 @@ def fairlet_probability(tree: "DataTree") -> "csr_array":
 
 
 @once
-def fairlet_summary(tree: "DataTree") -> "DataFrame":
-    """Each row's likeliest partner, and how sure that is.
-
-    Parameters
-    ----------
-    tree : xarray.DataTree
-        A posterior that keeps its fairlets, see `fairlet_probability`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One line for each row, named as the rows: its `group`, if there are groups; its `partner`, the row that shares its
-        fairlet in most draws; the `probability` of that; and the `entropy`, in nats, of one of its partners drawn at random:
-        0 if a pair stays together, log 2 if two others are equally likely. A row that is alone in all draws has no partner.
-        `attrs` counts the `anchors`, and in `sure` those with the same partner in at least 90% of the draws; in the hub form,
-        which has no anchors, all rows count. `in_words` says so in a sentence.
-
-    Raises
-    ------
-    ValueError
-        If the tree has no fairlets.
-
-    Examples
-    --------
-    >>> import bayesfair as bf
-    >>> data = bf.datasets.make_well_specified()
-    >>> settings = {"num_chains": 2, "num_warmup": 200, "num_draws": 400, "random_state": 0, "progress_bar": False}
-    >>> est = bf.GibbsFairClustering(2, target=bf.gibbs.Joint(keep_fairlets=100), **settings)
-    >>> table = bf.posterior.fairlet_summary(est.fit(data.features, sensitive_features=data.sensitive).posterior_)
-    >>> table.attrs["anchors"]
-    50
-    """
-    import pandas as pd
-
-    P, names, groups = fairlet_probability(tree), tree["posterior"]["obs"].values, groups_of(tree)
-    row, n_obs = np.repeat(np.arange(P.shape[0]), np.diff(P.indptr)), P.shape[0]
-    order = np.lexsort((-P.data, row))
-    matched, first = np.unique(row[order], return_index=True)
-    partner, probability = np.full(n_obs, None, object), np.zeros(n_obs)
-    partner[matched] = names[P.indices[order[first]]]
-    probability[matched] = P.data[order[first]]
-    share = P.data / P.sum(1)[row]
-    entropy = np.maximum(np.bincount(row, -share * np.log(share), n_obs), 0.0)
-    columns = {"partner": partner, "probability": probability, "entropy": entropy}
-    if groups is not None:
-        columns = {"group": np.array(groups.names, object)[groups.code], **columns}
-    table = pd.DataFrame(columns, index=pd.Index(names, name="row"))
-    anchors = anchor_rows(tree)
-    kind, counted = ("rows", np.ones(n_obs, bool)) if anchors is None else ("anchors", anchors)
-    sure = int((probability[counted] >= SURE).sum())
-    words = f"{sure:,} of {counted.sum():,} {kind} have the same partner in at least {SURE:.0%} of the draws."
-    table.attrs.update(anchors=int(counted.sum()), sure=sure, in_words=words)
-    return table
+def matched_sentence(tree: "DataTree") -> str:
+    """How surely anchors, or in the hub form all rows, keep their likeliest partner; "" if draws keep no fairlets."""
+    if not holds_fairlets(tree):
+        return ""
+    most, anchors = fairlet_probability(tree).max(1).toarray().ravel(), anchor_rows(tree)
+    kind, counted = ("rows", np.ones(len(most), bool)) if anchors is None else ("anchors", anchors)
+    return sentences.of_partners(
+        int((most[counted] >= SURE).sum()), int(counted.sum()), kind, SURE, float(np.median(most))
+    )
 
 
 def fairlet_graph(tree: "DataTree", threshold: float = 0.1) -> "Graph":

@@ -1,27 +1,103 @@
-"""The posterior at another inverse temperature, from reweighted draws."""
+"""Losses and lambda of a Gibbs posterior's draws, and the posterior at another inverse temperature, from draws weighed anew."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 from scipy.special import logsumexp
 
 from bayesfair._check import check_docstrings, check_number, message
 from bayesfair._names import DataFrame, DataTree
-from bayesfair._percent import percent
-from bayesfair.posterior.co_clustering_probability import (
+from bayesfair.posterior import sentences
+from bayesfair.posterior.memberships import (
     DOUBTFUL,
     misclassification_probability,
     weighed_misclassification,
 )
-from bayesfair.posterior.energies import Energies, energies_of
 from bayesfair.posterior.schema import variable
 from bayesfair.posterior.view import once
+
+LAMBDA_PRIOR = "lambda_shape", "lambda_rate"  # attributes of the root: the gamma prior of a sampled lambda_c
+PSEUDO = "log_pseudo_likelihood"
+OWN = {PSEUDO: "loss", "log_prior": "lambda"}  # groups made here, recognised by a variable of each
+
+
+class Energies(NamedTuple):
+    """Draws of p(z, lambda) proportional to lambda^(degrees - 1) exp(-lambda (rate + L(z))), or of a fixed lambda's p(z).
+
+    `lambdas` is lambda_c, and `losses` are in units of 1 / lambda_c. `shape`, `rate`: of the gamma prior; None if fixed.
+    """
+
+    lambdas: Float[np.ndarray, "chains draws"]
+    losses: Float[np.ndarray, "chains draws"]
+    shape: float | None = None
+    rate: float | None = None
+
+    @property
+    def is_sampled(self) -> bool:
+        return self.shape is not None
+
+    @property
+    def degrees(self) -> float:
+        """a + N d / h: the mean of lambda (b + L), which has the law Gamma(a + N d / h, 1) whatever z is."""
+        return float((self.lambdas * (self.rate + self.losses)).mean())
+
+    @property
+    def log_density(self) -> Float[np.ndarray, "chains draws"]:
+        """log p(z) of every draw, with a sampled lambda integrated out, up to a constant."""
+        if not self.is_sampled:
+            return -self.lambdas * self.losses
+        return -self.degrees * np.log(self.rate + self.losses)
+
+
+@once
+def energies_of(tree: "DataTree") -> Energies | None:
+    """The energies of a tree of `GibbsFairClustering` under "joint", "optimal" or "labels"; None for other trees."""
+    lambda_c, loss = variable(tree, "posterior", "lambda_c"), variable(tree, "sample_stats", "clustering_loss")
+    if lambda_c is None or loss is None or variable(tree, "sample_stats", "lp") is None:  # as under "cut"
+        return None
+    lambdas, losses = lambda_c.values.astype(float), loss.values.astype(float)
+    lambda_f, of_fairlets = variable(tree, "posterior", "lambda_f"), variable(tree, "sample_stats", "fairlet_loss")
+    if lambda_f is not None and of_fairlets is not None:
+        losses = losses + lambda_f.values / lambdas * of_fairlets.values
+    shape, rate = (tree.attrs.get(name) for name in LAMBDA_PRIOR)
+    least = losses.min() + (rate or 0.0)
+    has_law = lambdas.min() > 0 and (least > 0 or (least == 0 and shape is None))
+    return Energies(lambdas, losses, shape, rate) if has_law else None
+
+
+def add_log_groups(tree: "DataTree") -> None:
+    """Add the groups to the tree of a Gibbs posterior, (chain, draw), up to constants; other trees stay unchanged.
+
+    log_pseudo_likelihood: `loss`, -lambda L, and `normalizer`, (N d / h) log lambda, each of all rows together: no row has a
+    likelihood that `az.loo` could leave out. log_prior: `lambda`, the log of its gamma prior, if sampled.
+    """
+    import xarray as xr
+
+    energies = energies_of(tree)
+    if energies is None:
+        return
+    lambdas, is_sampled = energies.lambdas, energies.is_sampled
+    degrees = energies.degrees - energies.shape if is_sampled else 0.0
+    likelihood = {"loss": -lambdas * energies.losses, "normalizer": degrees * np.log(lambdas)}
+    groups = {PSEUDO: likelihood}
+    if is_sampled:
+        groups["log_prior"] = {"lambda": (energies.shape - 1) * np.log(lambdas) - energies.rate * lambdas}
+    coords = {dim: tree["posterior"][dim] for dim in ("chain", "draw")}
+    for name, values in groups.items():
+        tree[name] = xr.Dataset({one: (("chain", "draw"), v) for one, v in values.items()}, coords)
+
+
+def is_own(tree: "DataTree", group) -> bool:
+    """Was a group of the tree made here, from its other groups?"""
+    return group in OWN and variable(tree, group, OWN[group]) is not None
+
 
 FACTORS = 0.5, 0.9, 1.0, 1.1, 2.0
 GRID = 100  # values of lambda that represent all of its draws
 FEWEST = 100  # least effective number of draws under the weights
 FEWEST_TO_SMOOTH = 25  # least number of draws: a fifth of them is the tail
-IN_WORDS = {0.5: "half", 2.0: "twice"}
 
 
 @once
@@ -142,33 +218,5 @@ def highest_k(num_draws):
 
 @once
 def temperature_sentence(tree: "DataTree") -> str:
-    """A sentence on the rows in doubt at half and twice the inverse temperature, as far as draws tell; "" without energies."""
-    if energies_of(tree) is None:
-        return ""
-    table = temperature_sensitivity(tree)
-    known = table[table["trusted"]]
-    told = [*known.index[known.index < 1][:1], *known.index[known.index > 1][-1:]]  # the farthest on each side
-    shares = [(IN_WORDS.get(factor, f"{factor:g} times"), percent(known.loc[factor, "in_doubt"])) for factor in told]
-    texts = [f"at {times} {share}" for times, share in shares[1:]]
-    if shares:
-        times, share = shares[0]
-        texts.insert(0, f"At {times} the inverse temperature {share} of the rows are in doubt")
-    lost = table[~table["trusted"] & table.index.isin(IN_WORDS)]
-    return " ".join(filter(None, [", ".join(texts) + "." * bool(texts), _what_to_run(lost)]))
-
-
-def _what_to_run(lost):
-    """A sentence on the table's rows that are not reliable; "" without such rows."""
-    if not len(lost):
-        return ""
-    lambdas = [name for name in ("lambda_f", "lambda_c") if name in lost]
-    numbers = [", ".join(f"{value:.3g}" for value in row) for row in lost[lambdas].to_numpy()]
-    numbers = " and ".join(f"({one})" if len(lambdas) > 1 else one for one in numbers)
-    which = " and ".join(IN_WORDS[factor] for factor in lost.index).capitalize()
-    k_hats, draws = (
-        " and ".join(f"{x:{form}}" for x in lost[name]) for name, form in (("k_hat", ".2f"), ("ess", ".0f"))
-    )
-    return (
-        f"{which} the inverse temperature {'are' if len(lost) > 1 else 'is'} too far for these draws (k-hat {k_hats}, "
-        f"effective draws {draws}): run again with inverse_temperature={numbers}."
-    )
+    """The rows in doubt at half and twice the inverse temperature, as far as draws tell; "" without energies."""
+    return "" if energies_of(tree) is None else sentences.of_temperatures(temperature_sensitivity(tree))

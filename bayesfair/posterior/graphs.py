@@ -7,9 +7,9 @@ import numpy as np
 from bayesfair._arrays import row_blocks
 from bayesfair._check import Number, check_integer, message, node_names
 from bayesfair._names import DataTree, Graph
-from bayesfair.posterior.contingency import count_together, distinct_observations
-from bayesfair.posterior.partitions import reference_partition
+from bayesfair.posterior.point_estimates import reference_partition
 from bayesfair.posterior.schema import flat_labels, groups_of
+from bayesfair.posterior.tables import count_together, distinct_observations
 from bayesfair.posterior.view import View
 
 MAX_EDGES = 10_000_000  # some 5 GB in networkx
@@ -22,7 +22,7 @@ def co_clustering_graph(tree: "DataTree", threshold: float = 0.5, *, max_edges: 
     Parameters
     ----------
     tree : xarray.DataTree
-        A posterior with `labels` of shape (chain, draw, obs), or a `View` of one.
+        A posterior with `labels` of shape (chain, draw, obs).
     threshold : float above zero and at most 1, default 0.5
         Least co-clustering probability of an edge.
     max_edges : int, default 10_000_000

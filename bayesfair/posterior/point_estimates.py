@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike
 from bayesfair._check import check_number, message
 from bayesfair._names import DataTree
 from bayesfair._partitions import check_partition, partition_distance
-from bayesfair.posterior.contingency import canonical, company, information
 from bayesfair.posterior.schema import check_rows_of, count_clusters, flat_labels, variable
+from bayesfair.posterior.tables import canonical, company, information
 from bayesfair.posterior.view import once
 
 
@@ -20,7 +20,7 @@ def dahl_partition(tree: "DataTree", *, max_draws: int | Literal["auto"] | None 
     Parameters
     ----------
     tree : xarray.DataTree
-        A posterior with `labels` of shape (chain, draw, obs), or a `View` of one.
+        A posterior with `labels` of shape (chain, draw, obs).
     max_draws : int, "auto" or None, default "auto"
         Evenly spaced draws that are candidates and stand for the posterior. "auto" keeps the time to seconds. None takes
         all.
@@ -60,7 +60,7 @@ def reference_partition(tree: "DataTree") -> np.ndarray:
     Parameters
     ----------
     tree : xarray.DataTree
-        A posterior with `labels` of shape (chain, draw, obs), or a `View` of one.
+        A posterior with `labels` of shape (chain, draw, obs).
 
     Returns
     -------
@@ -94,7 +94,7 @@ def binder_partition(
     Parameters
     ----------
     tree : xarray.DataTree
-        A posterior with `labels` of shape (chain, draw, obs), or a `View` of one.
+        A posterior with `labels` of shape (chain, draw, obs).
     a : float above zero, default 1.0
         Cost of a pair that belongs together and is split.
     b : float above zero, default 1.0
@@ -128,7 +128,7 @@ def vi_partition(tree: "DataTree", *, max_draws: int | Literal["auto"] | None = 
     Parameters
     ----------
     tree : xarray.DataTree
-        A posterior with `labels` of shape (chain, draw, obs), or a `View` of one.
+        A posterior with `labels` of shape (chain, draw, obs).
     max_draws : int, "auto" or None, default "auto"
         As in `dahl_partition`.
 
@@ -255,7 +255,7 @@ def credible_ball(
     Parameters
     ----------
     tree : xarray.DataTree
-        A posterior with `labels` of shape (chain, draw, obs), or a `View` of one.
+        A posterior with `labels` of shape (chain, draw, obs).
     level : float between 0 and 1, default 0.95
         Posterior probability of the ball.
     metric : {"vi", "binder"}, default "vi"

@@ -11,7 +11,7 @@ from bayesfair._check import check_integer, message
 from bayesfair._partitions import tables_with
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import cluster_balance
-from bayesfair.posterior.labels import LabelDraws, as_labels
+from bayesfair.posterior.draws import LabelDraws, as_labels
 
 _BLOCK_ELEMENTS = 8_000_000  # of a one-hot matrix: 32 MB in float32
 _BLOCK_ROWS = 2_000  # of a product of two one-hot matrices: keeps short tables from making wide products

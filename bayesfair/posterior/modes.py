@@ -1,15 +1,19 @@
-"""Modes found in the draws alone, for samplers that search for none; `bayesfair.posterior.modes` states the rule."""
+"""The modes of a posterior: their number, the mass of each, and their distances; found in the draws if nobody searched."""
 
 import numpy as np
 from scipy.cluster.hierarchy import cut_tree, linkage
 from scipy.spatial.distance import squareform
 
 from bayesfair._check import check_docstrings
+from bayesfair._names import DataFrame, Dataset, DataTree
 from bayesfair._partitions import partition_distance
-from bayesfair.posterior.contingency import evenly_spaced, variation_of_information
-from bayesfair.posterior.partitions import reference_partition
+from bayesfair.posterior import sentences
+from bayesfair.posterior.point_estimates import reference_partition
 from bayesfair.posterior.relabelling import number_modes
-from bayesfair.posterior.schema import count_clusters, flat_labels, variable
+from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of, holds_several_runs, variable
+from bayesfair.posterior.sentences import AVOIDS, STAYS
+from bayesfair.posterior.tables import balance_of, evenly_spaced, variation_of_information
+from bayesfair.posterior.view import once
 
 _COMPARED = 256  # draws of which all pairs are compared
 _SMALLEST, _MOST_DRAWS = 10, 0.9  # fewest of them in a mode; largest share of them in modes
@@ -18,6 +22,95 @@ _APART = 1.1  # least ratio of a draw's distances to other modes and its own
 _QUARTER, _TAIL = 0.25, 0.05  # shares of compared draws, and of draws, that may break this
 _FEW_ROWS, _FEW_SHARE = 2, 0.01  # of the rows: clusterings that differ in no more are one mode
 _ENOUGH = 10  # moves between modes, and independent draws, needed for a share to be known
+MODE_FIGURES = ("log_mass", "lower", "upper", "se", "starts", "chains", "lp", "loss")
+_LOCATED = 400  # draws, over all chains, whose modes are determined
+
+
+@once
+def modes(tree: "DataTree") -> "DataFrame":
+    """A table of the modes of the posterior, the best first.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        A posterior with `labels` of shape (chain, draw, obs).
+
+    Returns
+    -------
+    pandas.DataFrame
+        Its index `mode` counts from 1. The columns are log_mass, the log of the posterior mass relative to that of the best
+        mode, NaN if it is not known; lower and upper, its interval of about 95%, or bounds, infinite if nothing is known;
+        se, its standard error, NaN if there are only bounds; starts, the number of short runs of the search that ended
+        there; chains, the number that started there; lp and loss, means of the log density and of the clustering loss
+        there; balance and sizes (largest first) of a representative clustering; and distance, its variation of information
+        in bits from that of the best mode. `attrs` has num_starts of the search, and masses: "measured" by jumps between
+        the modes, "shares of draws", or "not known".
+
+    Notes
+    -----
+    A tree without the group `modes`, or with chains of several runs, has no starts to go by. Its modes are then found among
+    up to 256 evenly spaced draws of all chains. Draws are joined by average linkage of their variation of information, and
+    the tree of joins is cut into as many groups as this rule allows: 19 of 20 draws of a group are farther, by a tenth at
+    least, from three quarters of the draws of any other group than from half of their own, and farther than a hundredth of
+    the rows, or two of them, makes. A group has at least ten draws; a tenth may be excursions. Every draw then belongs to
+    the mode with the nearest medoid, and `chains` counts the chains that visited it. A mode that no chain visited, or
+    seldom, is not found.
+
+    If chains moved between modes, as under tempering, masses are shares of draws. Their sample size is the smaller one of
+    the effective sample size of being there and the number of times that chains came or left. Below 10 they are not known,
+    and modes are in the order of lp.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfair as bf
+    >>> one, other = np.repeat([0, 1], 10), np.tile([0, 1], 10)
+    >>> draws = np.stack([np.tile(one, (20, 1)), np.tile(other, (20, 1))])  # two chains that stay apart
+    >>> tree = bf.posterior.tree_from_labels(draws, np.arange(20.0)[:, None])
+    >>> len(bf.posterior.modes(tree))
+    2
+    """
+    import pandas as pd
+
+    found = modes_of(tree)
+    labels, groups, n_clusters = found["labels"].values, groups_of(tree), count_clusters(tree)
+    table = pd.DataFrame({name: found[name].values for name in MODE_FIGURES})
+    table["balance"] = np.nan if groups is None else balance_of(labels, groups, n_clusters)
+    table["sizes"] = [tuple(np.sort(np.bincount(one, minlength=n_clusters))[::-1].tolist()) for one in labels]
+    table["distance"] = partition_distance(labels, labels[0].astype(int))
+    table.index = pd.RangeIndex(1, len(labels) + 1, name="mode")
+    table.attrs.update({name: found.attrs[name] for name in ("num_starts", "masses")})
+    return table
+
+
+@once
+def modes_of(tree: "DataTree") -> "Dataset":
+    """The group `modes` of the tree as a Dataset; one of the same form from the draws without it, or of joined runs."""
+    if "modes" not in tree.children or holds_several_runs(tree):
+        return modes_of_draws(tree)
+    return tree["modes"].to_dataset()
+
+
+@once
+def occupancy(tree: "DataTree") -> np.ndarray:
+    """The share of each chain's draws nearest to each mode of `modes_of`, from up to 400 draws: float (chain, mode)."""
+    labels, (num_chains, num_draws) = flat_labels(tree), tree["posterior"]["labels"].shape[:2]
+    chosen = evenly_spaced(num_draws, max(1, _LOCATED // num_chains))
+    chosen, found = num_draws * np.arange(num_chains)[:, None] + chosen, modes_of(tree)
+    where = nearest_mode(labels[chosen.ravel()], found["labels"].values).reshape(chosen.shape)
+    return (where[..., None] == np.arange(found.sizes["mode"])).mean(axis=1)
+
+
+@once
+def chains_apart(tree: "DataTree") -> bool:
+    """Does some chain stay (four draws in five) in a mode that another one avoids (one in five)?"""
+    held = occupancy(tree)
+    return bool(((held.max(axis=0) > STAYS) & (held.min(axis=0) < AVOIDS)).any())
+
+
+@once
+def modes_sentence(tree: "DataTree") -> str:
+    """The modes in words: how many, from how many starts, with what mass, and whether chains stay in different ones."""
+    return sentences.of_modes(modes_of(tree), occupancy(tree), chains_apart(tree))
 
 
 def modes_of_draws(tree):
