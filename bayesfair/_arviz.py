@@ -6,6 +6,7 @@ _SETTINGS = {
     "stats.ci_kind": "eti",
     "stats.ci_prob": 0.89,
     "stats.module": "base",
+    "stats.round_to": "4g",
 }
 
 

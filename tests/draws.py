@@ -5,6 +5,7 @@ import xarray as xr
 
 from bayesfair._draws import Draws
 from bayesfair.gibbs import Statistic
+from bayesfair.posterior.schema import Column
 from bayesfair.posterior.tree import build_tree
 
 KINDS = {
@@ -43,7 +44,7 @@ def with_modes(tree, labels, *, num_starts=32, masses="measured", **figures):
     return tree
 
 
-def tree_of_draws(n_obs=60, n_clusters=3, n_groups=2, dim=4, chains=2, draws=25, shift=0.0, settings=None, **names):
+def tree_of_draws(n_obs=60, n_clusters=3, n_groups=2, dim=4, chains=2, draws=25, shift=0.0, facts=None, **names):
     """Draws around a truth, one observation in five unsure; `shift` moves the scalars of each chain apart."""
     rng = np.random.default_rng(0)
     truth = np.arange(n_obs) % n_clusters
@@ -54,5 +55,6 @@ def tree_of_draws(n_obs=60, n_clusters=3, n_groups=2, dim=4, chains=2, draws=25,
     scalars = {name: rng.normal(size=(chains, draws)) + apart for name in ("lp", *KINDS)}
     group_names = names.pop("group_names", [f"group {j}" for j in range(n_groups)])
     groups = [group_names[row] for row in rng.integers(n_groups, size=n_obs)] if n_groups else None
-    names = {"feature_names": [f"f{j}" for j in range(dim)], **names}
-    return build_tree(draws_of(labels, **scalars), X, groups, settings=settings or {}, n_clusters=n_clusters, **names)
+    features = names.pop("feature_names", [f"f{j}" for j in range(dim)])
+    names = {"columns": [Column(name) for name in features]} | names
+    return build_tree(draws_of(labels, **scalars), X, groups, facts=facts, n_clusters=n_clusters, **names)

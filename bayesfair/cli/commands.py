@@ -46,7 +46,7 @@ from bayesfair.cli.same_rows import (
 )
 from bayesfair.cli.tables import check_ending, is_table, read_table, to_csv, typed, write_table
 from bayesfair.posterior.diagnostics import scalar_table
-from bayesfair.posterior.modes import modes_sentence
+from bayesfair.posterior.found_modes import modes_sentence
 from bayesfair.posterior.view import View
 
 

@@ -20,10 +20,10 @@ from bayesfair.posterior.brief import brief
 from bayesfair.posterior.diagnostics import warn_of_disagreement
 from bayesfair.posterior.draws import is_on_disk
 from bayesfair.posterior.files import write_tree
-from bayesfair.posterior.memberships import misclassification_probability
+from bayesfair.posterior.membership import misclassification_probability
 from bayesfair.posterior.point_estimates import reference_partition
 from bayesfair.posterior.schema import Column, check_whole, columns_of, names_of_rows
-from bayesfair.posterior.settings import FORMAT, as_attribute, changed_settings, of_attribute, settings_of
+from bayesfair.posterior.settings import FORMAT, NOT_KEPT, as_attribute, changed_settings, of_attribute, settings_of
 from bayesfair.posterior.tree import add_derived
 
 MAY_CHANGE = {"num_draws", "progress_bar", "n_jobs", "chain_method"}  # between `fit` and `resume`
@@ -163,7 +163,8 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
             of_fit = self.posterior_.attrs.get(name, as_attribute(known[name]))
             if name not in MAY_CHANGE and as_attribute(given) != of_fit:
                 remedy = "resume() uses the settings of the fit: restore it with set_params, or fit again."
-                raise ValueError(message(name, f"be that of the fit, {of_fit}", repr(given), remedy))
+                known_as = "one that no file keeps" if of_fit == NOT_KEPT else repr(of_attribute(of_fit))
+                raise ValueError(message(name, f"be that of the fit, {known_as}", repr(given), remedy))
 
     @classmethod
     def _of_file(cls, tree, **parameters):

@@ -30,8 +30,8 @@ from bayesfair.fairness.metrics import balance, gap
 from bayesfair.fairness.plain import plain_kmeans, share_above
 from bayesfair.gibbs.modes.search import ModeSearch
 from bayesfair.posterior.diagnostics import scalar_table
-from bayesfair.posterior.memberships import misclassification_probability
-from bayesfair.posterior.modes import modes
+from bayesfair.posterior.found_modes import modes
+from bayesfair.posterior.membership import misclassification_probability
 from bayesfair.posterior.schema import variable
 from bayesfair.posterior.view import View
 

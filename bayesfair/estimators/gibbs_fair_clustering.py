@@ -40,13 +40,13 @@ from bayesfair.posterior.files import read_run, read_tree
 from bayesfair.posterior.point_estimates import map_partition
 from bayesfair.posterior.schema import (
     STATE,
+    UNFINISHED,
     WANTED,
     arrays_of,
     groups_of,
     guarantee_of,
     observed_features,
     state_dataset,
-    unfinished_of,
     weight_of,
 )
 from bayesfair.posterior.settings import NOT_KEPT, as_attribute
@@ -290,7 +290,7 @@ class GibbsFairClustering(PosteriorEstimator):
     def _resume(self, num_draws):
         tree, done = self.posterior_, self.posterior_["posterior"].sizes["draw"]
         self._start_clock(tree)
-        missing = int(tree.attrs[WANTED]) - done if unfinished_of(tree) else self.num_draws
+        missing = int(tree.attrs[WANTED]) - done if UNFINISHED in tree.attrs else self.num_draws
         num_draws = missing if num_draws is None else check_integer("num_draws", num_draws)
         known, groups, weight = observed_features(tree), groups_of(tree), weight_of(tree)
         self._kept_of = int(tree.attrs["kept_of"])
@@ -466,7 +466,9 @@ class GibbsFairClustering(PosteriorEstimator):
         """
         done = 0 if earlier is None else earlier["posterior"].sizes["draw"]
         chains.keep, law = self._keeping(done), chains.law
-        facts = {"thinning": self.thinning_, WANTED: done + num_draws, "kept_of": self._kept_of} | facts_of_law(law)
+        facts = {"sweeps_per_draw": self.thinning_, WANTED: done + num_draws, "kept_of": self._kept_of} | facts_of_law(
+            law
+        )
         if earlier is not None:
             facts |= {name: earlier.attrs[name] for name in ("fairlet_gap", "small_groups") if name in earlier.attrs}
         facts = self._facts(**facts)
@@ -527,7 +529,7 @@ class GibbsFairClustering(PosteriorEstimator):
         super()._take(tree, run)
         self._mixed, self._dissimilarity = MixedTable(**self._names["mixed"]), self._loss.dissimilarity
         self.n_features_in_ = self._mixed.n_numbers + len(self._mixed.where)
-        self.thinning_ = int(tree.attrs["thinning"])
+        self.thinning_ = int(tree.attrs["sweeps_per_draw"])
         self.n_iter_ = self.num_warmup + self.thinning_ * tree["posterior"].sizes["draw"]
 
     def _derived(self):

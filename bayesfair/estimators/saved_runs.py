@@ -6,7 +6,7 @@ from bayesfair.fairlets.compositions import rule_of_small_groups
 from bayesfair.fairlets.decomposition import describe_gap
 from bayesfair.gibbs.modes.search import FoundModes
 from bayesfair.gibbs.target import Dispersion
-from bayesfair.posterior.modes import MODE_FIGURES
+from bayesfair.posterior.found_modes import MODE_FIGURES
 from bayesfair.posterior.temperatures import LAMBDA_PRIOR
 
 OF_TARGET = "target_"  # prefix of the arrays that a prepared target needs, beside the states of its chains

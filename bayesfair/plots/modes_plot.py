@@ -9,8 +9,8 @@ from bayesfair._names import DataTree
 from bayesfair._percent import percent
 from bayesfair.plots.style import FIGURE_WIDTH, cluster_colors
 from bayesfair.plots.uncertainty_plot import project
-from bayesfair.posterior.modes import modes as table_of
-from bayesfair.posterior.modes import modes_of
+from bayesfair.posterior.found_modes import modes as table_of
+from bayesfair.posterior.found_modes import modes_of
 from bayesfair.posterior.schema import count_clusters
 from bayesfair.posterior.view import View
 

@@ -10,7 +10,7 @@ from bayesfair._check import check_features, check_same_length, message
 from bayesfair._names import Axes, DataTree
 from bayesfair.plots.style import BESIDE, FIGURE_WIDTH, MARKERS, as_written, axes_or_new, cluster_colors
 from bayesfair.posterior.guarantees import everyone
-from bayesfair.posterior.memberships import misclassification_probability
+from bayesfair.posterior.membership import misclassification_probability
 from bayesfair.posterior.point_estimates import reference_partition
 from bayesfair.posterior.relabelling import about
 from bayesfair.posterior.schema import check_rows_of, groups_of, observed_features

@@ -4,11 +4,11 @@ from bayesfair._partitions import partition_distance
 from bayesfair.posterior.diagnostics import diagnostic_vars, summary
 from bayesfair.posterior.fairlets import fairlet_graph, fairlet_probability
 from bayesfair.posterior.files import read_tree, write_tree
+from bayesfair.posterior.found_modes import modes
 from bayesfair.posterior.given_draws import tree_from_labels
 from bayesfair.posterior.graphs import co_clustering_graph
-from bayesfair.posterior.memberships import co_clustering, memberships, misclassification_probability
+from bayesfair.posterior.membership import co_clustering, memberships, misclassification_probability
 from bayesfair.posterior.merging import concatenate
-from bayesfair.posterior.modes import modes
 from bayesfair.posterior.occupied import occupied_clusters
 from bayesfair.posterior.point_estimates import (
     CredibleBall,

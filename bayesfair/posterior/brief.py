@@ -6,6 +6,7 @@ from bayesfair._names import DataTree
 from bayesfair.fairness.metrics import cluster_balance
 from bayesfair.posterior import sentences
 from bayesfair.posterior.diagnostics import judge
+from bayesfair.posterior.found_modes import modes_sentence
 from bayesfair.posterior.guarantees import (
     farthest_from_share,
     farthest_of_each,
@@ -14,10 +15,9 @@ from bayesfair.posterior.guarantees import (
     least_balance,
     masses_of,
 )
-from bayesfair.posterior.memberships import DOUBTFUL, misclassification_probability
-from bayesfair.posterior.modes import modes_sentence
+from bayesfair.posterior.membership import DOUBTFUL, misclassification_probability
 from bayesfair.posterior.occupied import occupied_sentence
-from bayesfair.posterior.schema import groups_of, guarantee_of, unfinished_of
+from bayesfair.posterior.schema import UNFINISHED, groups_of, guarantee_of
 from bayesfair.posterior.temperatures import temperature_sentence
 from bayesfair.posterior.view import once
 
@@ -43,7 +43,7 @@ def brief(tree: "DataTree") -> list[Note]:
         "How much the inverse temperature matters:": temperature_sentence(tree),
     }
     notes += [Note("plain", headline, text) for headline, text in further.items() if text]
-    made = unfinished_of(tree)
+    made = tree.attrs.get(UNFINISHED)
     unfinished = [Note("caution", "The run is not finished:", f"it has {made}. Resume it to make the rest.")]
     return [*unfinished * bool(made), *_of_balance(tree), *notes]
 

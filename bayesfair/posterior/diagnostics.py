@@ -11,8 +11,8 @@ from bayesfair._draws import COMPARED
 from bayesfair._names import DataFrame, Dataset, DataTree
 from bayesfair._partitions import partition_distance
 from bayesfair.fairness.metrics import cluster_balance
+from bayesfair.posterior.found_modes import chains_apart, modes_sentence
 from bayesfair.posterior.guarantees import guarantee_sentence, masses_of
-from bayesfair.posterior.modes import chains_apart, modes_sentence
 from bayesfair.posterior.occupied import occupied_sentence
 from bayesfair.posterior.point_estimates import reference_partition
 from bayesfair.posterior.schema import flat_labels, groups_of, scalars_of
@@ -142,11 +142,14 @@ def summary(tree: "DataTree") -> "DataFrame":
     """
     from bayesfair.posterior.summary_table import with_sentences  # loads ArviZ
 
-    agreed = judge(tree)
+    table, agreed = scalar_table(tree), judge(tree)
     told = {"verdict": f"{agreed.headline} {agreed.evidence}", "guarantee": guarantee_sentence(tree)}
-    told |= {"modes": "" if modes_sentence(tree) in told["verdict"] else modes_sentence(tree)}
-    told |= {"occupied": occupied_sentence(tree), "temperature": temperature_sentence(tree)}
-    return with_sentences(scalar_table(tree), {name: text for name, text in told.items() if text})
+    told |= {
+        "modes": modes_sentence(tree),
+        "occupied": occupied_sentence(tree),
+        "temperature": temperature_sentence(tree),
+    }
+    return with_sentences(table, {name: text for name, text in told.items() if text})
 
 
 def is_guide(tree):

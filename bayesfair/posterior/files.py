@@ -98,7 +98,7 @@ def read_tree(path: str | PathLike[str]) -> "DataTree":
     Returns
     -------
     xarray.DataTree
-        Of a run that is not finished, the draws so far: its attribute `n_draws` is less than `n_draws_wanted`.
+        Of a run that is not finished, the draws so far. Its attribute `unfinished` says so.
 
     Raises
     ------

@@ -16,22 +16,18 @@ from bayesfair.posterior.view import once
 @once
 def guarantee_sentence(tree: "DataTree") -> str:
     """The guarantee, with the draw and cluster that come nearest to breaking it; "" if there is none and no groups."""
-    given, groups, several = guarantee_of(tree), groups_of(tree), has_groups(tree)
-    of_sizes = sentences.of_sizes(given)
-    if not is_kept(tree):
-        return sentences.NO_PROMISE if several else ""
-    if not several:
-        return of_sizes
+    given, groups = guarantee_of(tree), groups_of(tree)
+    if not has_groups(tree):
+        return sentences.of_sizes(given) if is_kept(tree) else ""
     if is_part(tree):
         return sentences.OF_A_PART
+    if given.kind == "none" or not is_kept(tree):
+        return sentences.NO_PROMISE
+    told = sentences.guaranteed(given, groups)
     if given.kind == "exact":
         apart = {name: _farthest(held, names) for name, (names, held) in looked_at(masses_of(tree), groups).items()}
         told = sentences.of_exact_balance(groups, given.room, apart)
-    elif given.kind == "min_balance":
-        told = sentences.guaranteed(given, groups)
-    else:
-        return sentences.guaranteed(given, groups)
-    return f"{told} {of_sizes}".rstrip()
+    return f"{told} {sentences.of_sizes(given)}".rstrip()
 
 
 @once

@@ -12,6 +12,7 @@ from bayesfair.posterior.point_estimates import point_of
 from bayesfair.posterior.schema import (
     GUARANTEE,
     RUN_SIZES,
+    UNFINISHED,
     WANTED,
     facts_of_run,
     flat_labels,
@@ -27,6 +28,7 @@ OF_DRAWS = "posterior", "sample_stats", "log_likelihood", "log_prior"  # groups 
 OF_A_RUN = {  # attributes in which runs of one posterior may differ
     *RUN_SIZES.values(),
     WANTED,
+    UNFINISHED,
     *(
         "num_chains",
         "num_warmup",
@@ -38,7 +40,7 @@ OF_A_RUN = {  # attributes in which runs of one posterior may differ
         "chain_method",
         "starts",
     ),
-    *("seed", "thinning", "kept_of", "fairlet_gap", "provenance", "bayesfair_version"),
+    *("seed", "sweeps_per_draw", "kept_of", "fairlet_gap", "provenance", "bayesfair_version"),
 }
 
 
@@ -104,6 +106,7 @@ def concatenate(trees: Sequence["DataTree"]) -> "DataTree":
         merged["sample_stats"].attrs["sampling_time"] = sum(cost["sampling_time"] for cost in costs)
     merged.attrs |= facts_of_run(merged)
     merged.attrs[WANTED] = merged.attrs[RUN_SIZES["draw"]]
+    merged.attrs.pop(UNFINISHED, None)
     point = point_of(first)
     return add_derived(merged, "likeliest" if point == "given" else point).tree
 

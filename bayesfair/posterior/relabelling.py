@@ -7,7 +7,8 @@ from scipy.optimize import linear_sum_assignment
 from bayesfair._names import DataTree
 from bayesfair._partitions import check_partition, tables_with
 from bayesfair.posterior.draws import LabelDraws, is_on_disk
-from bayesfair.posterior.point_estimates import point_of, reference_partition
+from bayesfair.posterior.guarantees import masses_of
+from bayesfair.posterior.point_estimates import dahl_partition, point_of, reference_partition
 from bayesfair.posterior.schema import check_rows_of, count_clusters, flat_labels, other_than_run, variable
 from bayesfair.posterior.view import View
 
@@ -69,9 +70,15 @@ def about(tree: "DataTree", reference) -> "DataTree":
 
 
 def numbered_alike(tree: "DataTree") -> "DataTree":
-    """The tree itself if it has a reference partition and one run's draws, else `relabel(tree)`: several runs do not agree."""
-    is_alike = variable(tree, "constant_data", "reference_labels") is not None and "chain" not in other_than_run(tree)
-    return tree if is_alike else relabel(tree)
+    """The tree itself if all draws have its reference's cluster numbers, else `relabel(tree)`: joined runs do not agree."""
+    labels, known = flat_labels(tree), variable(tree, "constant_data", "reference_labels")
+    if known is None or "chain" in other_than_run(tree):
+        return relabel(tree)
+    of_draws = dahl_partition(tree) if point_of(tree) == "mode" else known.values  # a mode is made of such draws
+    n_clusters = max(count_clusters(tree), int(known.max()) + 1)
+    numbers, used = align(labels, of_draws, n_clusters), masses_of(tree).any(2)
+    moved = numbers[:, : used.shape[1]] != np.arange(used.shape[1])
+    return relabel(tree) if (moved & used).any() else tree
 
 
 def align(labels, reference, n_clusters):
@@ -107,7 +114,7 @@ def renumber(labels, permutations):
     dims = "chain", "draw", "obs"
     if not is_on_disk(labels):
         return xr.Variable(dims, apply_permutations(permutations, LabelDraws(labels)).reshape(labels.shape))
-    from bayesfair.posterior.draws import renumbered  # loads xarray
+    from bayesfair.posterior.renumbered import renumbered  # loads xarray
 
     return xr.Variable(dims, renumbered(labels, permutations))
 

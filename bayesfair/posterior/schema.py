@@ -1,8 +1,8 @@
 """The variables and facts that summaries read from a tree, and the errors if they are missing.
 
 Facts are attributes of the root, known when the tree is built: `estimator`, `n_clusters`, the sizes of the run (`n_chains`,
-`n_draws`, `n_draws_wanted`, `n_obs`), `seed`, `thinning`, `fairlet_gap`, and the settings that are not defaults. The group
-`guarantee` has what is guaranteed of every draw; `constant_data` has every row's position in the fit, its group and weight.
+`n_draws`, `n_draws_wanted`, `n_obs`), `seed`, `sweeps_per_draw`, `fairlet_gap`, and the settings that are not defaults. The
+group `guarantee` has what is guaranteed of every draw; `constant_data` has every row's position in the fit, group and weight.
 """
 
 from typing import NamedTuple
@@ -24,7 +24,7 @@ ROW = "row"  # of constant_data: every row's position in the fit
 NAMED = "named"  # its attribute: had the table of the fit an index?
 KIND = "kind"  # its attribute too: "dates" and "levels" (of a MultiIndex) are text in `obs`
 RUN_SIZES = {"chain": "n_chains", "draw": "n_draws", "obs": "n_obs"}  # attributes of the root
-WANTED = "n_draws_wanted"
+WANTED, UNFINISHED = "n_draws_wanted", "unfinished"
 GUARANTEE = "guarantee"
 NOTHING = "The method guarantees nothing of the clusters."
 STATE = "sampler_state"  # group of the tree
@@ -74,10 +74,9 @@ def facts_of_run(tree: "DataTree") -> dict[str, int]:
     return {name: tree["posterior"].sizes[dim] for dim, name in RUN_SIZES.items()}
 
 
-def unfinished_of(tree: "DataTree") -> str:
-    """What an unfinished run has, as "12 of 100 draws per chain"; "" for a finished run."""
-    done, wanted = (tree.attrs.get(name, 0) for name in (RUN_SIZES["draw"], WANTED))
-    return f"{done} of {wanted} draws per chain" if done < wanted else ""
+def about_unfinished(done, wanted) -> dict[str, str]:
+    """The attribute `unfinished` of the root, of a run that was stopped before its last draw; none of a finished one."""
+    return {UNFINISHED: f"{done} of {wanted} draws per chain"} if done < wanted else {}
 
 
 def check_whole(tree, argument, remedy):

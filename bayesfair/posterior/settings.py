@@ -35,10 +35,9 @@ def as_attribute(value) -> int | float | str:
 
 def _expression(value) -> str:
     """A Python expression of a setting; a TypeError if there is none."""
+    value = value.item() if isinstance(value, np.generic) else value
     if value is None or isinstance(value, (bool, int, float, str)):
         return repr(value)
-    if isinstance(value, np.generic):
-        return repr(value.item())
     if isinstance(value, dict):
         return f"{{{', '.join(f'{_expression(key)}: {_expression(part)}' for key, part in value.items())}}}"
     if type(value).__name__ in OBJECTS:

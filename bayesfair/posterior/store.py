@@ -18,7 +18,7 @@ from bayesfair._check import message
 from bayesfair._draws import Draws
 from bayesfair._files import ROOT_OF_STORE, at_home, beside, check_destination, unwritable, warn_of_leftovers
 from bayesfair.posterior.draws import CHUNK, is_on_disk
-from bayesfair.posterior.schema import KEPT, RUN_SIZES, STATE, WANTED, unfinished_of, variable
+from bayesfair.posterior.schema import KEPT, RUN_SIZES, STATE, UNFINISHED, WANTED, about_unfinished, variable
 from bayesfair.posterior.settings import with_plain_attributes
 from bayesfair.posterior.temperatures import PSEUDO
 from bayesfair.posterior.tree import add_derived
@@ -83,7 +83,8 @@ class StoredRun:
         """
         tree = open_store(self.path)
         tree["sample_stats"].attrs.update(about)
-        add_derived(tree)
+        tree.attrs.pop(UNFINISHED)
+        tree.attrs.update(about_unfinished(tree["posterior"].sizes["draw"], self.wanted))
         tree, _ = with_plain_attributes(tree)
         with self._writing() as (root, nodes, attributes):
             before = nodes[LABELS]
@@ -194,7 +195,7 @@ def open_store(path):
 
     tree = DataTree.from_dict(groups)
     tree.attrs = {name: value for name, value in attributes.items() if name not in _OWN}
-    return add_derived(tree).tree if unfinished_of(tree) else tree
+    return add_derived(tree).tree if UNFINISHED in tree.attrs else tree
 
 
 def _groups(path, attributes):
@@ -214,7 +215,8 @@ def _groups(path, attributes):
 
 def _so_far(attributes, wanted):
     """Attributes of the root at a commit of a run that is to have so many draws."""
-    return {**attributes, RUN_SIZES["draw"]: attributes["draws"], WANTED: wanted}
+    done = attributes["draws"]
+    return {**attributes, RUN_SIZES["draw"]: done, WANTED: wanted, UNFINISHED: f"{done} of {wanted} draws per chain"}
 
 
 def _scalars(nodes) -> dict[str, str]:

@@ -21,11 +21,17 @@ class SummaryTable(SummaryDataFrame):
     def _constructor(self):
         return SummaryTable
 
+    @property
+    def _shown(self):
+        """The sentences that are not part of another one."""
+        told = self.sentences.values()
+        return [text for text in told if not any(text in other for other in told if other != text)]
+
     def __repr__(self):
-        return "\n\n".join([super().__repr__(), *(fill(text, WIDTH) for text in self.sentences.values())])
+        return "\n\n".join([super().__repr__(), *(fill(text, WIDTH) for text in self._shown)])
 
     def _repr_html_(self):
-        return super()._repr_html_() + "".join(f"<p>{escape(text)}</p>" for text in self.sentences.values())
+        return super()._repr_html_() + "".join(f"<p>{escape(text)}</p>" for text in self._shown)
 
 
 def with_sentences(table: SummaryDataFrame, sentences: dict[str, str]) -> SummaryTable:

@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 from bayesfair._check import check_docstrings, check_number, message
 from bayesfair._names import DataFrame, DataTree
 from bayesfair.posterior import sentences
-from bayesfair.posterior.memberships import (
+from bayesfair.posterior.membership import (
     DOUBTFUL,
     misclassification_probability,
     weighed_misclassification,
@@ -63,7 +63,8 @@ def energies_of(tree: "DataTree") -> Energies | None:
         losses = losses + lambda_f.values / lambdas * of_fairlets.values
     shape, rate = (tree.attrs.get(name) for name in LAMBDA_PRIOR)
     least = losses.min() + (rate or 0.0)
-    has_law = lambdas.min() > 0 and (least > 0 or (least == 0 and shape is None))
+    is_known = shape is not None or np.ptp(lambdas) == 0
+    has_law = is_known and lambdas.min() > 0 and (least > 0 or (least == 0 and shape is None))
     return Energies(lambdas, losses, shape, rate) if has_law else None
 
 

@@ -34,6 +34,7 @@ from bayesfair.posterior.schema import (
     ROW,
     WANTED,
     Column,
+    about_unfinished,
     attributes_of_columns,
     dataset_of_guarantee,
     facts_of_run,
@@ -113,7 +114,8 @@ def build_tree(draws: Draws, X, groups, *, n_clusters, point="likeliest", **besi
         tree["posterior"] = _with_fairlets(tree["posterior"].to_dataset(), draws.fairlets)
     sizes = facts_of_run(tree)
     facts = {"bayesfair_version": __version__, "n_clusters": n_clusters, **sizes, WANTED: sizes["n_draws"]}
-    tree.attrs.update(facts | (beside.facts or {}))
+    facts |= beside.facts or {}
+    tree.attrs.update(facts | about_unfinished(sizes["n_draws"], facts[WANTED]))
     if beside.modes is not None:
         tree["modes"] = beside.modes
     given = dataset_of_guarantee(beside.guarantee, groups.names if groups else (), guaranteed(beside.guarantee, groups))

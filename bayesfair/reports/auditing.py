@@ -29,7 +29,7 @@ from bayesfair.fairness.metrics import cluster_balance, encode_assignment, looke
 from bayesfair.fairness.per_cluster import report as cluster_report
 from bayesfair.posterior.brief import Note
 from bayesfair.posterior.diagnostics import judge
-from bayesfair.posterior.memberships import memberships
+from bayesfair.posterior.membership import memberships
 from bayesfair.posterior.relabelling import about, numbered_alike
 from bayesfair.posterior.schema import count_clusters, flat_labels, names_of_rows
 from bayesfair.reports.audit_in_words import CHEAPEST, FEWEST, GIVEN, notes_of

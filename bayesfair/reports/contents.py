@@ -10,9 +10,9 @@ from bayesfair._names import DataFrame
 from bayesfair._percent import percent
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import cluster_balance
+from bayesfair.posterior.found_modes import modes
 from bayesfair.posterior.guarantees import has_groups, masses_of
-from bayesfair.posterior.memberships import misclassification_probability, runners_up
-from bayesfair.posterior.modes import modes
+from bayesfair.posterior.membership import misclassification_probability, runners_up
 from bayesfair.posterior.point_estimates import reference_partition
 from bayesfair.posterior.profiles import (
     GROUP,

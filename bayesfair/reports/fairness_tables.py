@@ -6,7 +6,7 @@ from bayesfair._percent import percent
 from bayesfair.fairness.distances import distance_report
 from bayesfair.fairness.metrics import balance, group_masses, rows_off
 from bayesfair.fairness.plain import plain_kmeans, share_above
-from bayesfair.posterior.memberships import DOUBTFUL
+from bayesfair.posterior.membership import DOUBTFUL
 from bayesfair.posterior.schema import columns_of, flat_labels, guarantee_of
 from bayesfair.reports.contents import SHOWN_GROUPS, alike, intervals
 

@@ -12,7 +12,7 @@ from bayesfair._progress import progress
 from bayesfair.posterior.brief import brief
 from bayesfair.posterior.diagnostics import diagnostic_vars, is_guide, judge, reading, scalar_table
 from bayesfair.posterior.fairlets import matched_sentence
-from bayesfair.posterior.memberships import DOUBTFUL
+from bayesfair.posterior.membership import DOUBTFUL
 from bayesfair.posterior.point_estimates import point_of
 from bayesfair.posterior.relabelling import about
 from bayesfair.posterior.schema import cost_of, guarantee_of

@@ -17,7 +17,7 @@ from bayesfair.plots.profile_plot import height_of_profile, profile
 from bayesfair.plots.uncertainty_plot import TOLD, height_of_uncertainty, uncertainty, uncertainty_profile
 from bayesfair.posterior.diagnostics import scalar_table, worst_first
 from bayesfair.posterior.fairlets import holds_fairlets
-from bayesfair.posterior.modes import modes_of
+from bayesfair.posterior.found_modes import modes_of
 from bayesfair.posterior.sentences import counted
 from bayesfair.reports.contents import SHOWN_FEATURES
 

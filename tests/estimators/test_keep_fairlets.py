@@ -5,11 +5,12 @@ import pytest
 import xarray as xr
 
 from bayesfair.estimators import GibbsFairClustering
+from bayesfair.estimators import memory_needed as memory
 from bayesfair.estimators.memory_needed import check_disk, check_memory, fairlet_bytes
 from bayesfair.gibbs import Joint
 from bayesfair.gibbs import run as gibbs_run
 from bayesfair.gibbs.run import KeepFairlets
-from bayesfair.posterior import memory, read_tree
+from bayesfair.posterior import read_tree
 from bayesfair.posterior.store import is_stored
 
 SHORT = {"num_chains": 2, "num_warmup": 6, "num_draws": 40, "modes": None, "random_state": 0, "progress_bar": False}

@@ -10,7 +10,7 @@ from bayesfair.fairness.balanced import members_of
 from bayesfair.fairness.groups import groups_for_fit
 from bayesfair.fairness.metrics import rows_off
 from bayesfair.gibbs import Labels, Loss
-from bayesfair.posterior.guarantees import balance_kept, guarantee, masses_of
+from bayesfair.posterior.guarantees import balance_to_keep, guarantee_sentence, masses_of
 from bayesfair.reports import pictures
 
 SHORT = {"num_chains": 2, "num_warmup": 5, "num_draws": 12, "random_state": 0, "progress_bar": False}
@@ -48,9 +48,11 @@ def test_every_draw_keeps_bounds_on_sizes_too(people):
     assert sizes.min() >= 27
     assert sizes.max() <= 33
     assert len(np.unique(sizes)) > 3
-    assert guarantee(sized.posterior_).endswith("Every cluster of every draw has at least 27 and at most 33 rows.")
-    assert balance_kept(sized.posterior_).satisfied(masses).all()
-    assert guarantee(sized.posterior_.isel(obs=slice(40))).startswith("These are not the run's rows")
+    assert guarantee_sentence(sized.posterior_).endswith(
+        "Every cluster of every draw has at least 27 and at most 33 rows."
+    )
+    assert balance_to_keep(sized.posterior_).satisfied(masses).all()
+    assert guarantee_sentence(sized.posterior_.isel(obs=slice(40))).startswith("These are not the run's rows")
 
 
 def test_every_draw_is_balanced_to_within_one_person_and_summary_and_page_say_so(people, exact, tmp_path, monkeypatch):
@@ -63,10 +65,12 @@ def test_every_draw_is_balanced_to_within_one_person_and_summary_and_page_say_so
     table = bf.fairness.report(exact.labels_, people[1], people[0])
     assert (table["off_by"] < 1).all()
     assert table.attrs["off_by"] == table["off_by"].max()
-    told = bf.posterior.summary(exact.posterior_).attrs["guarantee"]
-    begin = "By construction every group of sex, region, and every combination of them, has its share of every cluster"
+    told = bf.posterior.summary(exact.posterior_).sentences["guarantee"]
+    begin = (
+        "The method guarantees that every group of sex, region, and every combination of them, has its share of every"
+    )
     assert told.startswith(begin)
-    assert "of a row (" in told
+    assert "of a row from its share" in told
     assert all(rows_off(masses @ members_of([part]).T).max() < 1 for part in groups.crosses)
     monkeypatch.setattr(pictures, "_render", lambda *_: (b"", ""))
     page = bf.report(exact.posterior_, tmp_path / "report.html").read_text()
@@ -83,7 +87,7 @@ def test_attributes_are_balanced_each_on_its_own_and_new_rows_too_by_a_loss_of_o
     """In one fit, as each compiles a sampler of its own."""
     own = fit(people, crossed=False, loss=Loss(divergence=squares, degree=2))
     assert len(np.unique(own.posterior_["posterior"]["labels"].values.reshape(-1, 89), axis=0)) > 5
-    assert "every group of each attribute on its own" in guarantee(own.posterior_)
+    assert "every group of each attribute on its own" in guarantee_sentence(own.posterior_)
     crossed = encode_groups(people[1])
     assert rows_off(masses_of(own.posterior_, crossed)).max() >= 1  # which is not promised
     balances = []
@@ -113,14 +117,14 @@ def test_a_least_balance_holds_in_every_draw(people):
     est = fit((X, sensitive["sex"]), min_balance=0.25)
     assert float(est.posterior_["sample_stats"]["balance"].min()) >= 0.25 - 1e-6
     assert rows_off(masses_of(est.posterior_, encode_groups(sensitive["sex"]))).max() > 1
-    assert "none can fall below 0.25" in guarantee(est.posterior_)
+    assert "guarantees a Balance of at least 0.25" in guarantee_sentence(est.posterior_)
 
 
 def test_a_target_by_name_has_its_defaults(people, exact):
     X, sensitive = people
     named = bf.GibbsFairClustering(3, target="labels", **SHORT).fit(X, sensitive_features=sensitive)
     np.testing.assert_array_equal(named.labels_, exact.labels_)
-    assert guarantee(named.posterior_) == guarantee(exact.posterior_)
+    assert guarantee_sentence(named.posterior_) == guarantee_sentence(exact.posterior_)
     new = {"X": X[:40] + 0.1, "sensitive_features": sensitive[:40]}
     np.testing.assert_array_equal(named.reassign(**new), exact.reassign(**new))
 
@@ -132,7 +136,7 @@ def test_a_saved_run_goes_on_bit_for_bit(exact, people, tmp_path):
     longer = fit(people, num_draws=17)
     for group, variable in (("posterior", "labels"), ("posterior", "lambda_c"), ("sample_stats", "lp")):
         np.testing.assert_array_equal(resumed.posterior_[group][variable], longer.posterior_[group][variable])
-    assert guarantee(resumed.posterior_) == guarantee(longer.posterior_)
+    assert guarantee_sentence(resumed.posterior_) == guarantee_sentence(longer.posterior_)
 
 
 @pytest.mark.slow
@@ -145,7 +149,7 @@ def test_sizes_are_kept_without_groups(people):
     assert (np.stack([np.bincount(draw) for draw in [*draws, est.labels_]]) == 20).all()
     assert len(np.unique(draws, axis=0)) > 5
     np.testing.assert_allclose(est.inverse_temperature_, 1.0, rtol=1e-6)
-    assert guarantee(est.posterior_) == "Every cluster of every draw has at least 20 and at most 20 rows."
+    assert guarantee_sentence(est.posterior_) == "Every cluster of every draw has at least 20 and at most 20 rows."
     found = bf.posterior.salso_partition(est.posterior_, num_starts=1)
     assert (np.bincount(found) == 20).all()
 

@@ -13,7 +13,8 @@ from zarr.storage import LocalStore
 import bayesfair as bf
 from bayesfair.estimators import GibbsFairClustering
 from bayesfair.estimators import gibbs_fair_clustering as module
-from bayesfair.posterior import memory, read_tree
+from bayesfair.estimators import memory_needed as memory
+from bayesfair.posterior import read_tree
 from bayesfair.posterior import store as stores
 from bayesfair.posterior.store import is_stored
 from bayesfair.posterior.zarr_folder import read_root

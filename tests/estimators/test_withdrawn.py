@@ -52,5 +52,5 @@ def test_a_run_of_the_version_before_is_refused_with_the_remedy(tmp_path):
     tree = bf.posterior.tree_from_labels(np.array([[[0, 1, 1], [1, 0, 0]]]), np.eye(3))
     tree.attrs["settings"] = json.dumps({"estimator": "GibbsFairClustering", "format": 2})
     bf.posterior.write_tree(tree, tmp_path / "old.nc")
-    with pytest.raises(ValueError, match=r"format 2, of another version.*read_tree, or fit and save again\."):
+    with pytest.raises(ValueError, match=r"a run of another version.*read_tree, or fit and save again\."):
         bf.GibbsFairClustering.load(tmp_path / "old.nc")

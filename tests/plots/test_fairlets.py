@@ -20,7 +20,7 @@ def with_fairlets(make_tree, fairlet, groups, **settings):
     n_obs = fairlet.shape[1]
     tree = make_tree(n_obs=n_obs, n_clusters=1, chains=1, draws=4)
     draws = draws_of(tree)._replace(fairlets=FairletDraws(fairlet[None].astype(np.int8), None))
-    return build_tree(draws, X[:n_obs], groups, settings={}, n_clusters=1, **settings)
+    return build_tree(draws, X[:n_obs], groups, n_clusters=1, **settings)
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Predictive checks of categories, whose codes say nothing to readers."""
 
-import json
-
 import numpy as np
 import xarray as xr
 
@@ -21,7 +19,7 @@ def test_categories_are_told_by_the_shares_and_names_of_their_levels():
     simulated[..., 0], simulated[..., 1] = rng.normal(size=(1, 5, 100)), rng.integers(12, size=(1, 5, 100))
     groups = {"posterior_predictive": table_of(simulated), "observed_data": table_of(simulated[0, 0], feature=features)}
     tree = xr.DataTree.from_dict(groups)
-    tree.attrs["settings"] = json.dumps({"names": {"categorical": ["town"], "levels": [TOWNS]}})
+    tree["observed_data"]["X"].attrs["levels_1"] = TOWNS
     income, town = predictive_checks(tree)
     assert not income.is_discrete
     np.testing.assert_allclose(town.observed, np.bincount(simulated[0, 0, :, 1].astype(int), minlength=12) / 100)

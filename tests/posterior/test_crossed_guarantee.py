@@ -8,8 +8,9 @@ from bayesfair.cli.output import print_clusters
 from bayesfair.fairness.groups import cross_attributes, encode_columns, encode_groups
 from bayesfair.fairness.metrics import group_masses
 from bayesfair.posterior.brief import brief
-from bayesfair.posterior.guarantees import beside_guarantee, farthest_of_each
+from bayesfair.posterior.guarantees import farthest_of_each
 from bayesfair.posterior.schema import groups_of
+from bayesfair.posterior.sentences import of_exact_balance
 
 SENSITIVE = pd.DataFrame({"sex": list("ffffmmmm"), "day": list(range(8))})  # combinations of one row each
 LABELS = np.array([0, 0, 0, 0, 1, 1, 1, 1])
@@ -21,21 +22,19 @@ def masses(groups):
 
 def test_crossed_attributes_are_told_each_by_itself():
     groups = encode_groups(SENSITIVE)
-    assert beside_guarantee(masses(groups), groups) == ""
     told = farthest_of_each(masses(groups), groups)
-    assert told.startswith("sex: the farthest count was 2.0 rows off (4 of f in")
-    assert "day: the farthest count was 0.50 of a row off" in told
-    apart = cross_attributes(encode_columns(SENSITIVE))
-    assert beside_guarantee(masses(apart), apart).startswith(
-        " Their combinations are not guaranteed that: the farthest"
-    )
-    assert farthest_of_each(masses(encode_groups(SENSITIVE["sex"])), encode_groups(SENSITIVE["sex"])) == ""
+    assert told["sex"] == (2.0, 4, "f", 4)
+    assert told["day"][0] == 0.5
+    apart, together = cross_attributes(encode_columns(SENSITIVE)), (0.5, 1, "f, 0", 4)
+    said = of_exact_balance(apart, 1, {**told, "sex x day": together})
+    assert "It guarantees nothing for combinations of attributes: the farthest count is 0.50 of a row off" in said
+    assert farthest_of_each(masses(encode_groups(SENSITIVE["sex"])), encode_groups(SENSITIVE["sex"])) == {}
 
 
 def test_a_tree_remembers_what_its_groups_cross():
     tree = bf.posterior.tree_from_labels([LABELS.tolist()], [[float(x)] for x in range(8)], SENSITIVE)
     assert next((part.column, part.names) for part in groups_of(tree).crosses) == ("sex", ("f", "m"))
-    assert "By themselves: sex: the farthest count was 2.0 rows off" in brief(tree)[0].text
+    assert "By attribute: sex: the farthest count is 2.0 rows off" in brief(tree)[0].text
 
 
 def test_reports_have_a_column_for_each_attribute_and_prints_too(capsys):

@@ -28,7 +28,7 @@ def saved(tmp_path):
     """A tree with groups, density and a sampler's state, and the file it was written to."""
     rng = np.random.default_rng(1)
     draws = draws_of(rng.integers(3, size=(2, 40, 8)).astype(np.int8), lp=rng.normal(size=(2, 40)))
-    tree = build_tree(draws, rng.normal(size=(8, 2)), list("abcabcab"), settings={"loss": "kmeans"}, n_clusters=3)
+    tree = build_tree(draws, rng.normal(size=(8, 2)), list("abcabcab"), facts={"loss": "kmeans"}, n_clusters=3)
     state = {"key": ("word", np.array([1, 2**32 - 1], np.uint32)), "step": 7, "flag": ("word", np.array([True, False]))}
     tree["sampler_state"] = xr.DataTree(xr.Dataset(state))
     write_tree(tree, tmp_path / "run.nc")
@@ -244,7 +244,7 @@ def test_the_run_behind_a_symbolic_link_is_written_and_the_link_stays(saved, tmp
 def test_a_run_without_all_of_its_draws_says_so_in_memory_and_in_files(tmp_path, ending):
     draws = draws_of(np.zeros((2, 40, 8), np.int8))
     for wanted, said in ((100, "40 of 100 draws per chain"), (40, None)):
-        tree = build_tree(draws, np.eye(8), None, settings={"wanted": wanted}, n_clusters=3)
+        tree = build_tree(draws, np.eye(8), None, facts={"n_draws_wanted": wanted}, n_clusters=3)
         write_tree(tree, tmp_path / f"{wanted}{ending}")
         for one in (tree, read_tree(tmp_path / f"{wanted}{ending}")):
             assert one.attrs.get("unfinished") == said
@@ -306,7 +306,7 @@ def test_a_full_disk_what_cannot_be_saved_and_a_kill_while_saving_lose_nothing(t
     """HDF5 ended the process with a segmentation fault when it wrote to a full disk itself, and closing a half-written or
     unreadable file at garbage collection put h5netcdf's own errors on the screen."""
     labels = np.random.default_rng(0).integers(2, size=(2, 500, 400)).astype(np.int8)
-    tree = build_tree(draws_of(labels), np.zeros((400, 2)), None, settings={}, n_clusters=2)
+    tree = build_tree(draws_of(labels), np.zeros((400, 2)), None, n_clusters=2)
     write_tree(tree, tmp_path / "run.nc")
     before = (tmp_path / "run.nc").read_bytes()
     (tmp_path / "damaged.nc").write_bytes(before[:300] + b"?" * 900 + before[1200:])

@@ -45,7 +45,7 @@ def test_a_single_chain_and_no_groups_will_do():
 def test_page_and_file_take_it_and_promise_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr("bayesfair.reports.pictures._render", lambda *_: (b"", ""))
     tree = tree_from_labels(switching(), X, GROUPS)
-    assert "the method does not guarantee it" in bf.posterior.guarantees.guarantee(tree)
+    assert "the method does not guarantee it" in bf.posterior.guarantees.guarantee_sentence(tree)
     page = bf.report(tree, tmp_path / "page.html").read_text()
     assert "age" in page
     bf.posterior.write_tree(tree, tmp_path / "run.nc")

@@ -8,23 +8,22 @@ import pytest
 import bayesfair as bf
 from bayesfair._draws import Draws
 from bayesfair.fairness import encode_groups
-from bayesfair.posterior.guarantees import OfFairlets, balance_kept, guarantee
+from bayesfair.fairness.guarantee import Guarantee, guarantee_of_fairlets
+from bayesfair.posterior.guarantees import balance_to_keep, guarantee_sentence
 from bayesfair.posterior.likeliest import _placed
 from bayesfair.posterior.point_estimates import point_of
 from bayesfair.posterior.tables import binder_loss
 from bayesfair.posterior.tree import build_tree
 
 SEX = np.array(list("ffffmmmm"))
+EXACT = Guarantee("exact")
 
 
-def tree_of(labels, sensitive=SEX, settings=None, **more):
+def tree_of(labels, sensitive=SEX, guarantee=EXACT, **more):
     labels = np.asarray(labels)[None]
-    settings = (
-        {"target": {"name": "labels", "min_balance": "exact"}, "promise": "labels"} if settings is None else settings
-    )
     groups, n_clusters = None if sensitive is None else encode_groups(sensitive), int(labels.max()) + 1
     X = np.arange(labels.shape[2], dtype=float)[:, None]
-    return build_tree(Draws(labels, {}, {}), X, groups, settings=settings, n_clusters=n_clusters, **more)
+    return build_tree(Draws(labels, {}, {}), X, groups, guarantee=guarantee, n_clusters=n_clusters, **more)
 
 
 def balanced_draws(n_draws=60, seed=0):
@@ -54,28 +53,28 @@ def test_it_has_the_largest_sum_of_memberships_among_balanced_labels():
     assert (table["placed_for_balance"] == (table["probability"] < table["runner_up_probability"])).all()
 
 
-AT_MOST_4 = {"target": {"name": "labels", "min_balance": "exact", "size_max": 4}, "promise": "labels"}
+AT_MOST_4 = Guarantee("exact", size_max=4)
 
 
 @pytest.mark.parametrize(
-    ("sensitive", "settings", "expected"),
+    ("sensitive", "guarantee", "expected"),
     [
-        (SEX, None, [0, 0, 0, 1, 0, 0, 1, 1]),  # to within one person cluster 0 has places for three women
+        (SEX, EXACT, [0, 0, 0, 1, 0, 0, 1, 1]),  # to within one person cluster 0 has places for three women
         (SEX, AT_MOST_4, [0, 0, 1, 1, 0, 0, 1, 1]),
         (None, AT_MOST_4, [0, 0, 1, 1, 0, 0, 1, 1]),
     ],
 )
-def test_rows_stay_out_of_their_likeliest_cluster_for_balance_and_sizes_alone(sensitive, settings, expected):
+def test_rows_stay_out_of_their_likeliest_cluster_for_balance_and_sizes_alone(sensitive, guarantee, expected):
     """All women are likeliest in cluster 0, and two of four men; those who lose least are placed elsewhere."""
-    tree = tree_of(balanced_draws(), sensitive, settings)
+    tree = tree_of(balanced_draws(), sensitive, guarantee)
     counts = np.array([[9, 8, 7, 6, 9, 8, 4, 3], [1, 2, 3, 4, 1, 2, 6, 7]])
-    code, constraint = np.zeros(8, int) if sensitive is None else encode_groups(SEX).code, balance_kept(tree)
+    code, constraint = np.zeros(8, int) if sensitive is None else encode_groups(SEX).code, balance_to_keep(tree)
     placed = _placed(counts.argmax(0), counts, code, constraint)
     assert placed.tolist() == expected
     assert _placed(placed, counts, code, constraint) is placed
-    if settings is AT_MOST_4:
-        assert guarantee(tree).endswith("Every cluster of every draw has at most 4 rows.")
-        assert guarantee(tree.isel(obs=slice(4))) != guarantee(tree)
+    if guarantee is AT_MOST_4:
+        assert guarantee_sentence(tree).endswith("Every cluster of every draw has at most 4 rows.")
+        assert guarantee_sentence(tree.isel(obs=slice(4))) != guarantee_sentence(tree)
 
 
 def test_where_no_numbering_fits_all_draws_it_is_dahls():
@@ -91,12 +90,14 @@ def test_where_no_numbering_fits_all_draws_it_is_dahls():
 
 def test_fairlets_that_could_be_whole():
     """Of one woman with one or two men each: as many men as women at least, at most twice as many."""
-    whole = OfFairlets(np.array([[1.0, 1.0], [2.0, 2.0]]))
+    whole = guarantee_of_fairlets(np.array([[1, 1], [1, 1]]), np.array([[1, 1], [1, 2]]))
+    assert whole.ratio.tolist() == [[1, 1], [2, 2]]
+    assert whole.balance_of_fairlets == 0.5
     counts = np.array([[2, 2], [2, 4], [2, 5], [3, 2], [0, 0]])
     assert whole.satisfied(counts).tolist() == [True, True, False, False, False]
     A, b = whole.rows()
     assert (b + 1e-9 >= A @ counts[:4].T).all(0).tolist() == [True, True, False, False]
-    open_ended = OfFairlets(np.array([[1.0, np.inf], [2.0, 2.0]]))
+    open_ended = whole._replace(ratio=np.array([[1.0, np.inf], [2.0, 2.0]]))
     assert open_ended.satisfied(np.array([[3, 0], [1, 3]])).tolist() == [True, False]
 
 
@@ -124,4 +125,4 @@ def test_on_the_patients_few_rows_are_not_where_they_are_likeliest_and_dahls_dra
     assert (table["runner_up_probability"] - table["probability"]).max() < 0.2
     flat = np.asarray(tree["posterior"]["labels"]).reshape(-1, len(X))
     assert binder_loss(flat, est.labels_, 3) <= binder_loss(flat, bf.posterior.dahl_partition(tree), 3)
-    assert balance_kept(tree).satisfied(bf.fairness.metrics.group_masses(est.labels_, data.sensitive)).all()
+    assert balance_to_keep(tree).satisfied(bf.fairness.metrics.group_masses(est.labels_, data.sensitive)).all()

@@ -1,17 +1,16 @@
 """Trees that are not a whole run: some of its rows, draws or chains, or the chains of several runs."""
 
 import copy
-import json
 
 import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from bayesfair.posterior.saved import settings_of
 
 import bayesfair as bf
 from bayesfair.cli import main
 from bayesfair.fairness import balance
+from bayesfair.fairness.guarantee import Guarantee
 from bayesfair.fairness.metrics import group_masses
 from bayesfair.posterior import (
     concatenate,
@@ -25,10 +24,11 @@ from bayesfair.posterior import (
     write_tree,
 )
 from bayesfair.posterior.brief import brief
-from bayesfair.posterior.guarantees import at_least, balance_kept, guarantee, masses_of
-from bayesfair.posterior.modes import modes_of, modes_sentence
+from bayesfair.posterior.found_modes import modes_of, modes_sentence
+from bayesfair.posterior.guarantees import balance_to_keep, guarantee_sentence, masses_of
 from bayesfair.posterior.relabelling import numbered_alike
-from bayesfair.posterior.schema import about_whole, flat_labels, other_than_run
+from bayesfair.posterior.schema import dataset_of_guarantee, flat_labels, groups_of, other_than_run
+from bayesfair.posterior.sentences import guaranteed, rounded_down
 from bayesfair.posterior.tree import build_tree, draws_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few draws
@@ -45,8 +45,7 @@ def mode(run, people):
     """As a mixture makes its tree: the reference is the most frequent labels, and parameters have clusters."""
     tree = run.posterior_
     parameters = {"means": (("cluster", "continuous"), tree["posterior"]["centers"].values)}
-    settings = {"settings": {}, "n_clusters": 3, "parameters": parameters, "point": "mode"}
-    return build_tree(draws_of(tree), people.X, people.sex, **settings)
+    return build_tree(draws_of(tree), people.X, people.sex, n_clusters=3, parameters=parameters, point="mode")
 
 
 def turned(tree):
@@ -58,12 +57,12 @@ def turned(tree):
     return other
 
 
-def as_labels(tree, **more):
+def as_labels(tree, **given):
     """The same draws, 1:1 in every cluster, as if the run had been asked for balanced labels."""
-    about = settings_of(tree)
-    target = {"name": "labels", "min_balance": "exact", **more}
-    other = tree.copy()
-    other.attrs["settings"] = json.dumps({**about, "promise": "labels", "target": target})
+    other, given = tree.copy(), Guarantee(**({"kind": "exact"} | given))
+    groups = groups_of(tree)
+    other["guarantee"] = xr.DataTree(dataset_of_guarantee(given, groups.names, guaranteed(given, groups)))
+    other.attrs["target"] = "Labels()"
     return other
 
 
@@ -113,11 +112,11 @@ def test_rows_may_get_other_names(run, groups, tmp_path):
     names = [f"person {row}" for row in range(40)]
     labels = renamed(as_labels(run.posterior_), names, groups)
     assert other_than_run(labels) == {}
-    assert "By construction" in guarantee(labels)
+    assert guarantee_sentence(labels).startswith("The method guarantees")
     moved = labels.copy()
     moved["posterior"] = xr.DataTree(labels["posterior"].to_dataset().isel(obs=slice(None, None, -1)))
     if len(groups) > 1:  # else nothing tells which rows were moved
-        assert "nothing is guaranteed" in guarantee(moved)
+        assert "nothing is guaranteed" in guarantee_sentence(moved)
     est = copy.copy(run)
     est.posterior_ = renamed(run.posterior_, names, groups)
     est.save(tmp_path / "run.nc")
@@ -126,29 +125,26 @@ def test_rows_may_get_other_names(run, groups, tmp_path):
     assert again.posterior_["posterior"].sizes["draw"] == 42
 
 
-def test_files_without_an_order_or_with_numbers_for_names_are_whole_runs(run, tmp_path):
-    older = run.posterior_.copy()
-    del older.attrs["run_order"]
+def test_rows_with_other_names_are_the_run_s_rows(run, tmp_path):
     numbers = np.arange(40, dtype=np.int16)[::-1]
     numbered = run.posterior_.map_over_datasets(
         lambda one: one.assign_coords(obs=numbers) if "obs" in one.dims else one
     )
-    numbered.attrs |= about_whole(numbered)
-    for tree in (older, numbered):
-        write_tree(tree, tmp_path / "run.nc")
-        assert other_than_run(read_tree(tmp_path / "run.nc")) == {}
+    write_tree(numbered, tmp_path / "run.nc")
+    assert other_than_run(read_tree(tmp_path / "run.nc")) == {}
+    assert guarantee_sentence(numbered) == guarantee_sentence(run.posterior_)
 
 
 def test_nothing_is_guaranteed_of_some_of_the_rows_or_of_rows_in_another_order(run):
     """Of a number asked for it was told though one row stood for all."""
     labels = as_labels(run.posterior_)
-    for tree in (run.posterior_, labels, as_labels(run.posterior_, min_balance=0.8)):
-        assert "By construction" in guarantee(tree)
-        assert "By construction" in guarantee(tree.isel(draw=slice(0, 20), missing_dims="ignore"))
+    for tree in (run.posterior_, labels, as_labels(run.posterior_, kind="min_balance", min_balance=0.8)):
+        assert guarantee_sentence(tree).startswith("The ")
+        assert guarantee_sentence(tree.isel(draw=slice(0, 20), missing_dims="ignore")).startswith("The ")
         for rows in ([*range(21)], [0] * 40, [*range(39, -1, -1)]):
             part = tree.isel(obs=rows, missing_dims="ignore")
-            assert "not the run's rows in its order: nothing is guaranteed for a part" in guarantee(part)
-    assert guarantee(part) == summary(part).attrs["guarantee"]
+            assert "not the run's rows in its order: nothing is guaranteed for a part" in guarantee_sentence(part)
+    assert guarantee_sentence(part) == summary(part).sentences["guarantee"]
     assert len(salso_partition(labels.isel(obs=slice(0, 21), missing_dims="ignore"))) == 21
 
 
@@ -157,13 +153,13 @@ def test_balance_is_that_of_the_rows_at_hand(run):
     least = [balance(draw, part["constant_data"]["group"].values) for draw in flat_labels(part)]
     assert np.min(least) < run.posterior_["sample_stats"]["balance"].min()
     np.testing.assert_allclose(summary(part).loc["balance", "mean"], np.mean(least))
-    assert f"draws have a balance of at least {at_least(np.min(least))} (" in " ".join(
+    assert f"draws have a Balance of at least {rounded_down(np.min(least), 3)} (" in " ".join(
         note.text for note in brief(part)
     )
 
 
 def test_clusters_of_whole_fairlets_keep_the_guarantee_in_all_draws_and_in_the_point_estimate(run, people):
-    kept = balance_kept(run.posterior_)
+    kept = balance_to_keep(run.posterior_)
     assert kept.satisfied(masses_of(run.posterior_)).all()
     assert kept.satisfied(group_masses(run.labels_, people.sex)).all()
     assert not kept.satisfied(np.array([3, 2]))
@@ -183,7 +179,7 @@ def test_runs_are_concatenated(trees, people):
     assert (apart < 0.05).mean() > 0.8  # few rows are in another cluster of another reference
     means = [people.X[both["posterior"]["labels"].values[3, 7] == k].mean(0) for k in range(3)]
     np.testing.assert_allclose(both["posterior"]["centers"].values[3, 7], means, atol=1e-6)
-    assert "By construction" in guarantee(both)
+    assert guarantee_sentence(both).endswith("clusters are unions of whole fairlets.")
     assert "modes" not in both.children
     summary(both)
     assert len(salso_partition(both)) == 40
@@ -231,7 +227,7 @@ def test_of_merged_runs_no_modes_are_told_of_the_first_alone(trees):
         repeated[group] = xr.DataTree(repeated[group].to_dataset().assign_coords(chain=[0, 0]))
     for merged in (by_hand(searched, second), repeated):
         assert "in the draws" in modes_sentence(merged)
-        assert "in the draws" in summary(merged).attrs["modes"]
+        assert "in the draws" in repr(summary(merged).sentences)
         assert modes(merged).attrs["num_starts"] == 0
 
 
@@ -282,13 +278,13 @@ def test_chains_that_are_there_already_are_refused_and_those_that_stand_still_ar
 
 def test_labels_that_do_not_keep_it_are_not_guaranteed(run):
     """Labels that somebody else put in the place of the draws."""
-    bounded = {"min_balance": 0.5, "size_min": 5, "size_max": 30}
-    for tree in (run.posterior_, as_labels(run.posterior_, min_balance="exact"), as_labels(run.posterior_, **bounded)):
-        assert "By construction" in guarantee(tree)
+    bounded = {"kind": "min_balance", "min_balance": 0.5, "size_min": 1, "size_max": 40}
+    for tree in (run.posterior_, as_labels(run.posterior_), as_labels(run.posterior_, **bounded)):
+        assert guarantee_sentence(tree).startswith("The ")
         other = tree.copy(deep=True)
         other["posterior"]["labels"].values[0, 0] = other["constant_data"]["group"].values
-        assert guarantee(other) == "This holds for these draws; the method does not guarantee it."
-        assert summary(other).attrs["guarantee"] == guarantee(other)
+        assert guarantee_sentence(other) == "This holds for these draws; the method does not guarantee it."
+        assert summary(other).sentences["guarantee"] == guarantee_sentence(other)
 
 
 def test_values_overwritten_since_the_fit_are_neither_saved_nor_gone_on_with(run, tmp_path):
@@ -305,8 +301,8 @@ def test_values_overwritten_since_the_fit_are_neither_saved_nor_gone_on_with(run
         est.posterior_[group][name].values[..., 0] += 1
         is_refused(est, f"got other values of {group}/{name}. Fit again.*write_tree")
         est = bf.GibbsFairClustering.load(tmp_path / "run.nc")
-        est.posterior_[group][name].values[..., 0] += 1
-        is_refused(est, f"got other values of {group}/{name}")
+        with pytest.raises(ValueError, match="read-only"):
+            est.posterior_[group][name].values[..., 0] += 1
     assert not (tmp_path / "other.nc").exists()
 
 

@@ -10,13 +10,14 @@ from partitions import every_partition
 from tiers import tiers
 
 import bayesfair as bf
+from bayesfair.fairness.guarantee import Guarantee
 from bayesfair.posterior import binder_partition, partition_distance, reference_partition, salso_partition, vi_partition
 from bayesfair.posterior.salso import _Search
 from bayesfair.posterior.schema import flat_labels
 from bayesfair.posterior.tree import build_tree
 
 GROUPS = np.array(list("aabaababb"))
-SETTINGS = {"target": {"name": "labels", "min_balance": "exact"}, "promise": "labels"}
+EXACT = Guarantee("exact")
 
 
 def tree_of(seed, n_clusters=3, fair=False, num_draws=40):
@@ -28,7 +29,7 @@ def tree_of(seed, n_clusters=3, fair=False, num_draws=40):
         candidates = every_fair_partition()
         labels = candidates[rng.integers(len(candidates), size=2 * num_draws)]
     labels = labels.reshape(2, num_draws, n_obs).astype(np.int8)
-    return build_tree(draws_of(labels), rng.normal(size=(n_obs, 2)), GROUPS, settings=SETTINGS, n_clusters=n_clusters)
+    return build_tree(draws_of(labels), rng.normal(size=(n_obs, 2)), GROUPS, guarantee=EXACT, n_clusters=n_clusters)
 
 
 def expected(tree, partition, loss):
@@ -76,7 +77,7 @@ def test_it_is_the_best_of_all_partitions_of_nine_points(loss, fair):
         assert within_one_person(found, GROUPS)
     else:
         drawn = draws_of(tree["posterior"]["labels"].values)
-        alone = build_tree(drawn, np.zeros((9, 1)), None, settings={}, n_clusters=3)
+        alone = build_tree(drawn, np.zeros((9, 1)), None, n_clusters=3)
         kept = salso_partition(alone, loss=loss, num_starts=16)  # all clusters, as in every draw
         best = min(expected(tree, labels, loss) for labels in candidates if labels.max() == 2)
         assert expected(tree, kept, loss) == pytest.approx(best, abs=1e-9)
@@ -132,8 +133,8 @@ def test_bad_arguments_are_refused():
         draws_of(np.tile((GROUPS == "a").astype(np.int8), (2, 5, 1))),
         np.zeros((9, 1)),
         GROUPS,
-        settings=SETTINGS,
+        guarantee=EXACT,
         n_clusters=2,
     )
-    with pytest.raises(ValueError, match="draws that keep the guarantee"):
+    with pytest.raises(ValueError, match="draws that keep what the method guarantees"):
         salso_partition(unfair)

@@ -6,21 +6,21 @@ import tracemalloc
 import numpy as np
 import pytest
 import xarray as xr
-from bayesfair.posterior.saved import state_dataset
 from draws import draws_of
 from tiers import tiers
 
 from bayesfair import _arrays
 from bayesfair.estimators.memory_needed import sampler_bytes
 from bayesfair.fairness import Groups
-from bayesfair.posterior import labels as blocks
+from bayesfair.posterior import draws as blocks
 from bayesfair.posterior import misclassification_probability, read_tree, summary
 from bayesfair.posterior import store as stores
+from bayesfair.posterior.schema import Column, state_dataset
 from bayesfair.posterior.store import begin_run, is_stored, open_store, write_store
 from bayesfair.posterior.tree import build_tree
 
 RNG = np.random.default_rng(0)
-SETTINGS = {"sweep": 0, "wanted": 5, "estimator": "none", "prior": (1, None)}
+SETTINGS = {"n_draws_wanted": 5, "estimator": "none", "prior": "(1, None)"}
 
 
 def crossed(n):
@@ -61,13 +61,13 @@ def test_a_run_on_disk_is_the_tree_in_memory(tmp_path, about, n_clusters):
     draws = draws_of(labels, lp=lp, lambda_f=1e300 * RNG.normal(size=(3, num_draws)), swap_rate=lp)
     X, groups = RNG.normal(size=(n, 2)), crossed(n) if about == "attributes" else Groups(np.arange(n) % 2, ("a", "b"))
     given = {
-        "feature_names": ["x", "größe"] if about == "names" else None,
+        "columns": [Column("x"), Column("größe")] if about == "names" else None,
         "obs_names": [f"Zoë {row}" for row in range(n)] if about == "names" else None,
         "n_clusters": n_clusters,
         "modes": modes(n, n_clusters) if about == "modes" else None,
     }
     state = {"fairlet": labels[:, 0].astype(np.int32), "key": np.ones((3, 2), np.uint32), "flag": np.array(True)}
-    first = build_tree(chunk(draws, slice(0, 1)), X, groups, settings=SETTINGS, point=None, **given)
+    first = build_tree(chunk(draws, slice(0, 1)), X, groups, facts=SETTINGS, point=None, **given)
     first["sampler_state"] = state_dataset(state, {"fairlet": ("chain", "obs")})
     run = begin_run(tmp_path / "run.zarr", first, num_draws)
     run.append(chunk(draws, slice(1, 5)), {**state, "flag": np.array(False)})
@@ -77,7 +77,7 @@ def test_a_run_on_disk_is_the_tree_in_memory(tmp_path, about, n_clusters):
     run.finish({})
     run.close()
     tree = read_tree(tmp_path / "run.zarr")
-    known = build_tree(draws, X, groups, settings=SETTINGS, **given)
+    known = build_tree(draws, X, groups, facts=SETTINGS, **given)
     assert is_stored(tree)
     write_store(tmp_path / "copy.zarr", tree)
     assert open_store(tmp_path / "copy.zarr").identical(tree)
@@ -108,7 +108,7 @@ def peak_of_a_run(path, rows, num_draws=150):
     draws = draws_of(np.tile(distinct, (1, 1, rows // 100)), lp=rng.normal(size=(1, num_draws)))
     groups = Groups(np.arange(rows, dtype=np.int32) % 2, ("a", "b"))
     X = np.zeros((rows, 4), np.float32)
-    tree = build_tree(draws, X, groups, settings=SETTINGS, n_clusters=2, point=None)
+    tree = build_tree(draws, X, groups, facts=SETTINGS, n_clusters=2, point=None)
     run = begin_run(path, tree, num_draws)
     del draws, tree
     steps = (

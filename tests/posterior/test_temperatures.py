@@ -11,10 +11,10 @@ from scipy import stats
 
 import bayesfair as bf
 from bayesfair.gibbs import Dispersion
-from bayesfair.posterior import other_temperatures, temperature_sensitivity
+from bayesfair.posterior import temperature_sensitivity, temperatures
 from bayesfair.posterior.brief import brief
 from bayesfair.posterior.temperatures import add_log_groups, energies_of
-from bayesfair.posterior.tree import build_tree
+from bayesfair.posterior.tree import add_derived, build_tree
 
 DRAWS = 4_000
 FACTORS = 0.5, 0.8, 1.25, 2.0
@@ -32,12 +32,11 @@ def some(law, seed=0):
     return np.random.default_rng(seed).permutation(np.searchsorted(np.cumsum(law), places).clip(max=len(law) - 1))
 
 
-def tree_of(labels, X, code, parameters, **scalars):
+def tree_of(labels, X, code, facts, **scalars):
     """A tree of two chains."""
     scalars = {name: values.reshape(2, -1) for name, values in scalars.items()}
     draws = draws_of(labels.reshape(2, -1, labels.shape[-1]), lp=np.zeros((2, len(labels) // 2)), **scalars)
-    about = {"parameters": parameters, "target": {"name": parameters["target"]}}
-    return build_tree(draws, X, code, settings=about, n_clusters=2)
+    return build_tree(draws, X, code, facts=facts, n_clusters=2)
 
 
 @pytest.fixture(scope="module")
@@ -46,10 +45,9 @@ def fixed():
     t = Tiny("1:1", "kmeans")
     labels = np.array([np.array(cluster)[list(fairlet)] for fairlet, cluster in t.states])
     drawn = some(t.joint())
-    settings = {"target": "joint", "inverse_temperature": (LAMBDA_F, LAMBDA_C)}
     scalars = {"fairlet_loss": t.losses[0][drawn], "clustering_loss": t.losses[1][drawn]}
     scalars |= {"lambda_f": np.full(DRAWS, LAMBDA_F), "lambda_c": np.full(DRAWS, LAMBDA_C)}
-    return tree_of(labels[drawn], t.X, t.code, settings, **scalars), labels, t.losses
+    return tree_of(labels[drawn], t.X, t.code, {}, **scalars), labels, t.losses
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +59,8 @@ def sampled():
     drawn = some(normalise(-degrees * np.log(PRIOR.rate + loss)))
     quantiles = np.random.default_rng(1).permutation((np.arange(DRAWS) + 0.5) / DRAWS)
     lambdas = stats.gamma.ppf(quantiles, degrees) / (PRIOR.rate + loss[drawn])
-    settings = {"target": "labels", "inverse_temperature": PRIOR}
-    tree = tree_of(labels[drawn], t.X, t.codes[0], settings, clustering_loss=loss[drawn], lambda_c=lambdas)
+    facts = {"lambda_shape": PRIOR.shape, "lambda_rate": PRIOR.rate}
+    tree = tree_of(labels[drawn], t.X, t.codes[0], facts, clustering_loss=loss[drawn], lambda_c=lambdas)
     return tree, labels, loss, degrees
 
 
@@ -112,7 +110,7 @@ def test_weighed_draws_have_the_exact_shares_at_other_temperatures(fixed, sample
 
 @pytest.mark.parametrize(("bug", "kind"), list(zip(CHANGED, ("fixed", "sampled"))))
 def test_wrong_weights_are_seen(fixed, sampled, monkeypatch, bug, kind):
-    monkeypatch.setattr(other_temperatures, "log_weights", CHANGED[bug](other_temperatures.log_weights))
+    monkeypatch.setattr(temperatures, "log_weights", CHANGED[bug](temperatures.log_weights))
     assert (error_of_fixed(fixed) if kind == "fixed" else error_of_sampled(sampled)) > SEEN
 
 
@@ -136,18 +134,17 @@ def test_at_factor_1_everything_is_as_it_was(sampled):
 
 def test_a_sentence_tells_both_sides_in_summary_and_in_short(fixed):
     tree = fixed[0]
-    told, table = bf.posterior.summary(tree).attrs["temperature"], temperature_sensitivity(tree)
+    told, table = bf.posterior.summary(tree).sentences["temperature"], temperature_sensitivity(tree)
     shares = [f"{table.loc[factor, 'in_doubt']:.0%}" for factor in (0.5, 2.0)]
     assert told == f"At half the inverse temperature {shares[0]} of the rows are in doubt, at twice {shares[1]}."
     assert brief(tree)[-1].text == told
 
 
-def far(energy, **parameters):
+def far(energy):
     """A tree of fixed lambda 1 with such energies."""
     labels = np.tile([0, 0, 1, 1], (len(energy), 1))
-    parameters = {"target": "labels", "inverse_temperature": 1.0, **parameters}
     scalars = {"clustering_loss": energy, "lambda_c": np.ones(len(energy))}
-    return tree_of(labels, np.arange(4.0)[:, None], [0, 1, 0, 1], parameters, **scalars)
+    return tree_of(labels, np.arange(4.0)[:, None], [0, 1, 0, 1], {}, **scalars)
 
 
 def test_one_draw_tells_nothing_of_other_temperatures():
@@ -160,8 +157,8 @@ def test_weights_that_cannot_be_trusted_are_told_and_what_to_do():
     table = temperature_sensitivity(tree)
     assert table.loc[2.0, ["in_doubt", "misclassification", "loss"]].isna().all()
     assert table["trusted"].tolist() == [False, False, True, False, False]
-    told = bf.posterior.summary(tree).attrs["temperature"]
-    assert told.startswith("Half and twice the inverse temperature are too far for these draws (")
+    told = bf.posterior.summary(tree).sentences["temperature"]
+    assert told.startswith("These draws cannot tell what changes at half and twice the inverse temperature (")
     assert told.endswith("run again with inverse_temperature=0.5 and 2.")
 
 
@@ -172,13 +169,19 @@ def test_weights_of_two_values_have_no_tail_and_are_trusted():
     np.testing.assert_allclose(table.loc[2.0, "loss"], 1 / (1 + np.e), rtol=1e-3)
 
 
-@pytest.mark.parametrize("parameters", [{"target": "cut"}, {"target": None}])
-def test_trees_whose_density_elsewhere_is_not_known_are_refused(parameters):
-    tree = far(np.arange(40.0), **parameters)
+@pytest.mark.parametrize("lacks", ["lp", "the prior of lambda"])
+def test_trees_whose_density_elsewhere_is_not_known_are_refused(lacks):
+    """As under target="cut", and of another sampler."""
+    tree = far(np.arange(40.0))
+    del tree["log_pseudo_likelihood"]
+    if lacks == "lp":
+        tree["sample_stats"] = tree["sample_stats"].to_dataset().drop_vars("lp")
+    else:
+        tree["posterior"]["lambda_c"].values[0, 0] = 2.0
     with pytest.raises(ValueError, match="unknown density at other inverse temperatures"):
         temperature_sensitivity(tree)
-    assert bf.posterior.summary(tree).attrs["temperature"] == ""
-    assert "log_pseudo_likelihood" not in tree.children
+    assert "temperature" not in bf.posterior.summary(tree).sentences
+    assert "log_pseudo_likelihood" not in add_derived(tree).tree.children
 
 
 def for_arviz(tree, posterior):

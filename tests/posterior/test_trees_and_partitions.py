@@ -11,7 +11,6 @@ from partitions import every_partition, naive_vi, same
 
 from bayesfair.posterior import (
     binder_partition,
-    contingency,
     credible_ball,
     dahl_partition,
     diagnostic_vars,
@@ -19,6 +18,7 @@ from bayesfair.posterior import (
     partition_distance,
     relabel,
     summary,
+    tables,
     vi_partition,
 )
 from bayesfair.posterior.tree import build_tree
@@ -32,7 +32,7 @@ def make_tree(labels, n_clusters, *, groups=None, seed=0, **scalars):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(labels.shape[2], 2))
     draws = draws_of(labels, **scalars)
-    return build_tree(draws, X, groups, settings={"loss": "kmeans", "seed": None}, n_clusters=n_clusters)
+    return build_tree(draws, X, groups, facts={"loss": "kmeans"}, n_clusters=n_clusters)
 
 
 @pytest.fixture(scope="module")
@@ -46,17 +46,17 @@ def some():
 
 @pytest.fixture
 def tiny_blocks(monkeypatch):
-    monkeypatch.setattr(contingency, "_BLOCK_ROWS", 24)  # three draws of eight clusters: 27 blocks for 80 draws
+    monkeypatch.setattr(tables, "_BLOCK_ROWS", 24)  # three draws of eight clusters: 27 blocks for 80 draws
 
 
 def company_by(way, labels, n_clusters, monkeypatch):
     """`company` of all draws by the tables of their pairs, or by the matrix of observations."""
     with monkeypatch.context() as patched:
-        patched.setattr(contingency, "_MOST_COLUMNS", 0 if way == "tables" else 5_000)
-        patched.setattr(contingency, "_MATRIX_ENTRY", 0)
-        _, by_matrix = contingency._plan(None, len(labels), n_clusters, labels.shape[1])
+        patched.setattr(tables, "_MOST_COLUMNS", 0 if way == "tables" else 5_000)
+        patched.setattr(tables, "_MATRIX_ENTRY", 0)
+        _, by_matrix = tables._plan(None, len(labels), n_clusters, labels.shape[1])
         assert by_matrix == (way == "matrix")
-        return contingency.company(labels, n_clusters, None)
+        return tables.company(labels, n_clusters, None)
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def test_all_partitions_agree_with_their_definitions_in_many_blocks(tiny_blocks,
     np.testing.assert_allclose(found.least_squares, [((same(draw) - eta) ** 2).sum() for draw in draws])
     np.testing.assert_allclose(found.binder(), (pairs.split + pairs.joined).mean(1))
     np.testing.assert_allclose(found.binder(a=2.0, b=5.0), (2 * pairs.split + 5 * pairs.joined).mean(1))
-    known = contingency.information(draws, 4, None)
+    known = tables.information(draws, 4, None)
     np.testing.assert_allclose(known.variation_of_information, pairs.vi.mean(1), atol=1e-12)
 
 
@@ -93,10 +93,10 @@ def test_both_ways_to_company_give_the_same_whole_numbers(monkeypatch):
 
 def test_auto_counts_all_work_and_takes_every_draw_where_it_can():
     """40 observations with 80,000 draws took six minutes, all of them in the entries of tables of pairs of draws."""
-    chosen, by_matrix = contingency._plan("auto", 80_000, 3, 40)
+    chosen, by_matrix = tables._plan("auto", 80_000, 3, 40)
     assert by_matrix
     assert len(chosen) == 80_000
-    assert 5_000 < contingency._most_by_tables("entropies", 3, 40) < 15_000
+    assert 5_000 < tables._most_by_tables("entropies", 3, 40) < 15_000
 
 
 def test_estimates_do_not_depend_on_numbering_or_repeated_rows(some):
@@ -111,21 +111,21 @@ def test_estimates_do_not_depend_on_numbering_or_repeated_rows(some):
         np.testing.assert_array_equal(trees[0][name], trees[1][name])
     doubled = np.repeat(some, 2, axis=2)
     both = [labels.reshape(80, -1) for labels in (some, doubled)]
-    vi = [contingency.information(labels, 8, None).variation_of_information for labels in both]
+    vi = [tables.information(labels, 8, None).variation_of_information for labels in both]
     np.testing.assert_allclose(vi[1], vi[0])
-    losses = [contingency.company(labels, 8, None).least_squares for labels in both]
+    losses = [tables.company(labels, 8, None).least_squares for labels in both]
     np.testing.assert_allclose(losses[1], 4 * losses[0])
-    assert len(contingency.distinct_observations(doubled.reshape(80, -1))[0]) == 8
+    assert len(tables.distinct_observations(doubled.reshape(80, -1))[0]) == 8
 
 
 def test_thinned_candidates_are_spread_over_all_draws(some):
-    thinned = contingency.information(some.reshape(-1, 8), 8, 5)
-    np.testing.assert_array_equal(contingency.company(some.reshape(-1, 8), 8, 5).draw, thinned.draw)
+    thinned = tables.information(some.reshape(-1, 8), 8, 5)
+    np.testing.assert_array_equal(tables.company(some.reshape(-1, 8), 8, 5).draw, thinned.draw)
     np.testing.assert_array_equal(thinned.draw, [0, 19, 39, 59, 79])
     used = some.reshape(-1, 8)[thinned.draw]
     vi = [np.mean([naive_vi(s, t) for t in used]) for s in used]
     np.testing.assert_allclose(thinned.variation_of_information, vi, atol=1e-12)
-    most = contingency._most_by_tables
+    most = tables._most_by_tables
     assert most("squares", 10, 32_561) < 2_000 <= most("entropies", 3, 442)
 
 
@@ -206,8 +206,8 @@ def test_features_keep_their_type_and_centres_their_digits():
     """A year in float32: a mean that is summed up in float32 is off by a part of the spread."""
     rng = np.random.default_rng(0)
     X, labels = (2000 + rng.normal(size=(50_000, 1))).astype(np.float32), rng.integers(2, size=(1, 3, 50_000))
-    tree = build_tree(draws_of(labels), X, None, settings={"loss": "kmeans", "seed": None}, n_clusters=2)
-    wide = build_tree(draws_of(labels), X.astype(float), None, settings={"loss": "kmeans", "seed": None}, n_clusters=2)
+    tree = build_tree(draws_of(labels), X, None, facts={"loss": "kmeans"}, n_clusters=2)
+    wide = build_tree(draws_of(labels), X.astype(float), None, facts={"loss": "kmeans"}, n_clusters=2)
     assert tree["observed_data"]["X"].dtype == np.float32
     assert wide["observed_data"]["X"].dtype == np.float64
     np.testing.assert_allclose(tree["posterior"]["centers"], wide["posterior"]["centers"], rtol=1e-9)
@@ -238,7 +238,7 @@ def test_empty_clusters_have_no_centre_and_trees_may_lack_groups_and_density(som
 def test_bad_draws_are_told(labels, n_clusters, text):
     draws = draws_of(labels)
     with pytest.raises(ValueError, match=text):
-        build_tree(draws, np.eye(3), None, settings={}, n_clusters=n_clusters)
+        build_tree(draws, np.eye(3), None, n_clusters=n_clusters)
 
 
 @pytest.mark.parametrize(("num_chains", "num_draws"), [(1, 1), (3, 2)])

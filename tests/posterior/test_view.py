@@ -12,8 +12,8 @@ import bayesfair as bf
 from bayesfair.cli import main
 from bayesfair.posterior.brief import brief
 from bayesfair.posterior.diagnostics import judge, scalar_table, warn_of_disagreement
-from bayesfair.posterior.guarantees import balance_kept, guarantee, guaranteed_balance, masses_of
-from bayesfair.posterior.modes import modes_of
+from bayesfair.posterior.found_modes import modes_of
+from bayesfair.posterior.guarantees import balance_to_keep, guarantee_sentence, masses_of
 from bayesfair.posterior.tree import build_tree
 from bayesfair.posterior.view import View
 
@@ -21,10 +21,8 @@ N_OBS, CHAINS, DRAWS = 60, 4, 50
 TRUTH = np.arange(N_OBS) % 3
 OTHER = np.where(np.arange(N_OBS) < 24, (TRUTH + 1) % 3, TRUTH)
 SHARED = [  # modules and functions in which what is dear is worked out
-    "mode_tables.modes_of_draws",
-    "mode_tables.nearest_mode",
-    "co_clustering_probability._share_in",
-    "diagnostics.summarise",
+    "found_modes.modes_of_draws",
+    "membership._share_in",
     "diagnostics.partition_distance",
     "diagnostics._pairs",
     "guarantees.tables_with",
@@ -40,7 +38,7 @@ def make_tree():
     labels = np.where(moved, (labels + 1) % 3, labels)
     X = rng.normal(size=(N_OBS, 2)) + TRUTH[:, None]
     draws = draws_of(labels, lp=rng.normal(size=(CHAINS, DRAWS)))
-    return build_tree(draws, X, np.array(["a", "b"])[TRUTH % 2], settings={}, n_clusters=3)
+    return build_tree(draws, X, np.array(["a", "b"])[TRUTH % 2], n_clusters=3)
 
 
 @pytest.fixture
@@ -85,7 +83,7 @@ def test_nothing_is_worked_out_twice(tree, worked_out, tmp_path):
     for number, reader in enumerate(READERS):
         worked_out.clear()
         reader(tree.copy(), tmp_path)
-        assert worked_out["mode_tables.modes_of_draws"] == 1, number
+        assert worked_out["found_modes.modes_of_draws"] == 1, number
         assert max(worked_out.values()) == 1, number
 
 
@@ -117,7 +115,7 @@ SUMMARIES = [
     *(getattr(bf.posterior, name) for name in ("summary", "modes", "memberships", "diagnostic_vars", "co_clustering")),
     *(getattr(bf.posterior, f"{name}_partition") for name in ("dahl", "binder", "vi", "map", "salso")),
     *(bf.posterior.misclassification_probability, bf.posterior.credible_ball, modes_of, brief, judge, scalar_table),
-    *(guarantee, guaranteed_balance, masses_of, balance_kept),
+    *(guarantee_sentence, masses_of, balance_to_keep),
 ]
 
 

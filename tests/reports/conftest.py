@@ -28,7 +28,7 @@ def hostile_names(hostile):
             "feature_names": [f"f{j} {hostile}" for j in range(dim)],
             "obs_names": [f"row {i} {hostile}" for i in range(n_obs)],
             "group_names": [f"a {hostile}", f"$\\frac b {hostile}"],
-            "settings": {"estimator": hostile, "parameters": {hostile: hostile, "target": hostile}},
+            "facts": {"estimator": hostile, hostile: hostile, "target": hostile},
         }
 
     return names

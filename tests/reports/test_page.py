@@ -1,6 +1,5 @@
 """The template of the page: nothing that a tree says is lost, and nothing becomes markup."""
 
-import json
 import re
 
 import jinja2
@@ -21,7 +20,7 @@ def test_hostile_names_are_text_wherever_they_stand(hostile_tree, hostile, tmp_p
     elements = Elements(page)
     assert elements.strange() == set()
     assert sum(tag == "img" for tag, _ in elements.tags) == 4
-    groups = json.loads(hostile_tree["constant_data"]["group"].attrs["group_names"])
+    groups = hostile_tree["constant_data"]["group"].attrs["names"]
     for name in [f"title {hostile}", *groups, *(f"f{j} {hostile}" for j in range(4)), f"share of a {hostile}"]:
         assert name in elements.text
     assert re.search(rf"row \d+ {re.escape(hostile)}", elements.text)

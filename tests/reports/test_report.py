@@ -1,6 +1,5 @@
 """The page's figures against their definitions, its verdict in words, and what it does with odd trees."""
 
-import json
 import re
 import warnings
 from types import SimpleNamespace
@@ -9,7 +8,6 @@ import matplotlib
 import numpy as np
 import pytest
 import xarray as xr
-from bayesfair.posterior.saved import plain
 from draws import draws_of, with_modes
 from matplotlib import pyplot as plt
 from sklearn.cluster import KMeans
@@ -19,14 +17,16 @@ import bayesfair as bf
 from bayesfair._draws import FairletDraws
 from bayesfair.cli import main
 from bayesfair.cli.output import print_point_estimate
+from bayesfair.fairlets.compositions import capacities, rule_of_small_groups
 from bayesfair.fairness import cluster_balance
 from bayesfair.fairness.groups import encode_groups, groups_for_fit
+from bayesfair.fairness.guarantee import guarantee_of_fairlets
 from bayesfair.fairness.metrics import group_masses, rows_off
 from bayesfair.posterior import reference_partition, relabel, write_tree
 from bayesfair.posterior.brief import brief
 from bayesfair.posterior.diagnostics import judge, warn_of_disagreement
-from bayesfair.posterior.guarantees import at_least, guaranteed_balance
-from bayesfair.posterior.schema import flat_labels
+from bayesfair.posterior.schema import Column, dataset_of_guarantee, flat_labels, groups_of, guarantee_of
+from bayesfair.posterior.sentences import guaranteed, rounded_down, significant
 from bayesfair.posterior.tree import build_tree
 from bayesfair.posterior.tree import draws_of as drawn_of
 from bayesfair.reports import contents as contents_module
@@ -39,24 +39,18 @@ from bayesfair.reports.contents import (
     interval,
     intervals,
     mode_table,
-    number,
     point_beside_draws,
     read_contents,
     uncertain_table,
 )
 from bayesfair.reports.fairness_tables import cost_of_fairness, distance_table, doubt_by_group
 
-GIBBS = {
-    "estimator": "GibbsFairClustering",
-    "parameters": {"num_chains": 4, "target": "joint"},
-    "target": {"name": "joint", "composition": "auto"},
-    "promise": "fairlets",
-}
+GIBBS = {"estimator": "GibbsFairClustering", "num_chains": 4, "target": "joint"}
 
 
 @pytest.fixture(scope="module")
 def contents(make_tree):
-    return read_contents(make_tree(settings=GIBBS))
+    return read_contents(of_fairlets(make_tree(facts=GIBBS), "auto"))
 
 
 def test_the_cluster_table_counts_every_draw(contents):
@@ -80,13 +74,12 @@ def test_where_attributes_are_balanced_one_by_one_all_figures_of_balance_are_of_
         draws_of(tree["posterior"]["labels"].values, lp=tree["sample_stats"]["lp"].values),
         tree["observed_data"]["X"].values,
         groups,
-        settings={},
         n_clusters=3,
     )
     regions = (columns[:, 1] == "n").sum() / (columns[:, 1] == "s").sum()
     told = next(note.text for note in brief(tree) if note.headline == "How balanced:")
-    assert f"The population itself has {regions:.3g}," in told
-    assert f"at least {at_least(tree['sample_stats']['balance'].values.min())} " in told
+    assert f"The data have {regions:.3g}," in told
+    assert f"at least {rounded_down(tree['sample_stats']['balance'].values.min(), 3)} " in told
     read = read_contents(tree)
     of_draws = [
         [cluster_balance(group_masses(draw, groups), groups)[k] for draw in flat_labels(read.tree)] for k in range(3)
@@ -107,19 +100,16 @@ def test_the_centre_table_has_the_features_that_set_clusters_apart(make_tree):
     assert rows[0][1] == interval(tree["posterior"]["centers"].sel(feature=names[0], cluster=0).values.ravel())
 
 
-MIXTURE = {
-    "names": {"continuous": ["f0", "f1"], "categorical": ["town", "b"], "levels": [["Hull", "York"], [False, True]]}
-}
-MIXED = {"where": (2,), "names": ["f0", "f1", "town=Hull", "town=York"], "n_numbers": 2}
+NUMBERS = [Column("f0"), Column("f1")]
+MIXTURE = [*NUMBERS, Column("town", "category", ("Hull", "York")), Column("b", "category", ("False", "True"))]
+MIXED = [*NUMBERS, Column("town=Hull", "indicator"), Column("town=York", "indicator")]
 
 
-def mixed_tree(make_tree, settings, codes):
+def mixed_tree(make_tree, columns, codes):
     """A tree whose last two features hold `codes` (obs, 2), weighted by turns."""
-    names = settings["names"]
-    features = names["mixed"]["names"] if "mixed" in names else [*names["continuous"], *names["categorical"]]
-    tree = make_tree(feature_names=features, settings=settings)
+    tree = make_tree(columns=columns)
     labels, weight = tree["posterior"]["labels"].values, 1.0 + np.arange(60) % 4
-    tree["observed_data"]["X"][:, 2:] = codes
+    tree["observed_data"]["X"][:, 2:], tree["constant_data"]["weight"] = codes, xr.DataArray(weight, dims="obs")
     for cluster in range(3):
         held = (labels == cluster) * weight
         tree["posterior"]["centers"][:, :, cluster, 2:] = (held @ codes) / held.sum(2, keepdims=True)
@@ -128,7 +118,7 @@ def mixed_tree(make_tree, settings, codes):
 
 def test_indicators_are_told_by_the_weighted_shares_of_their_levels(make_tree):
     codes = 0.707 * (np.arange(60)[:, None] % 5 == [0, 3])
-    tree, labels, weight = mixed_tree(make_tree, {"names": {"mixed": MIXED}}, codes)
+    tree, labels, weight = mixed_tree(make_tree, MIXED, codes)
     read = read_contents(tree)
     rows = sorted(centre_table(read)[1])
     assert [row[0] for row in rows] == ["f0", "f1", "share of town=Hull", "share of town=York"]
@@ -143,12 +133,13 @@ def test_indicators_are_told_by_the_weighted_shares_of_their_levels(make_tree):
 
 def test_codes_are_told_by_the_names_and_shares_of_their_levels(make_tree, tmp_path, unpainted):
     codes = (np.arange(60)[:, None] % [2, 3] == 1).astype(float)
-    tree, labels, _ = mixed_tree(make_tree, MIXTURE, codes)
+    tree, labels, weight = mixed_tree(make_tree, MIXTURE, codes)
     read = read_contents(tree)
     told = {row[0]: row for row in centre_table(read)[1]}
     assert {*told} == {"f0", "f1", *(f"share of {level}" for level in ("town=Hull", "town=York", "b=False", "b=True"))}
-    shares = [(codes[draw == 2, 0] == 0).mean() for draw in np.concatenate(labels)]
-    assert told["share of town=Hull"][3] == interval(np.array(shares))
+    hull, drawn = codes[:, 0] == 0, np.concatenate(labels)
+    shares = [[np.average(hull[draw == k], weights=weight[draw == k]) for k in range(3)] for draw in drawn]
+    assert told["share of town=Hull"][1:] == tuple(intervals(np.array(shares)))
     head, rows = uncertain_table(read)
     assert [row[head.index("town")] for row in rows] == ["York" if int(row[0]) % 2 else "Hull" for row in rows]
     page = bf.report(tree, tmp_path / "page.html").read_text(encoding="utf-8")
@@ -164,7 +155,7 @@ def test_the_page_says_that_one_table_is_the_point_estimate_and_the_other_the_dr
     truth = np.arange(60) % 2
     X = np.column_stack([4.0 * truth, rng.normal(size=60)]) + rng.normal(scale=0.1, size=(60, 2))
     elsewhere = (rng.random((2, 50, 60)) < 0.4) & (np.arange(60) < unsure)
-    tree = build_tree(draws_of((truth ^ elsewhere).astype(np.int8)), X, None, settings={}, n_clusters=2)
+    tree = build_tree(draws_of((truth ^ elsewhere).astype(np.int8)), X, None, n_clusters=2)
     said = point_beside_draws(read_contents(tree))
     assert said.startswith(
         "The first table describes the point estimate, where every row is in one cluster, the second the"
@@ -182,7 +173,7 @@ def test_the_page_says_that_one_table_is_the_point_estimate_and_the_other_the_dr
 
 
 def test_one_draw_divides_nothing_by_zero(make_tree, tmp_path, unpainted):
-    tree = make_tree(chains=1, draws=1, settings=GIBBS)
+    tree = make_tree(chains=1, draws=1, facts=GIBBS)
     bf.report(tree, tmp_path / "page.html")
     assert bf.posterior.summary(tree).shape[0] > 0
 
@@ -244,7 +235,7 @@ def test_what_fairness_costs_beside_k_means(contents, make_tree):
     assert distance_table(contents)[1][-1][0] == "overall"
     assert "k-means without fairness: the price of fairness" in said
     assert "k-means without fairness. Without" in cost_of_fairness(read_contents(make_tree()))  # nobody promised any
-    manhattan = make_tree(settings={"parameters": {"loss": "manhattan"}})
+    manhattan = make_tree(facts={"loss": "manhattan"})
     assert cost_of_fairness(read_contents(manhattan)) is None
     assert cost_of_fairness(read_contents(make_tree(n_groups=0))) is None
 
@@ -262,7 +253,7 @@ def test_k_means_that_costs_nothing_is_no_denominator(n_kinds):
 
 
 def test_the_page_begins_with_fairness_in_rows_and_folds_its_settings(make_tree, tmp_path, unpainted):
-    tree = make_tree(settings={**GIBBS, "provenance": {"File": "people.csv"}}, draws=3)
+    tree = make_tree(facts={**GIBBS, "provenance": "{'File': 'people.csv'}"}, draws=3)
     notes = brief(tree)
     assert [note.headline for note in notes][:3] == [
         "How balanced:",
@@ -289,8 +280,13 @@ def gibbs_tree(make_tree):
 
 def of_fairlets(tree, composition):
     """The tree as if its draws, whatever they are, were of whole fairlets of this composition."""
-    settings = {**GIBBS, "target": {"name": "joint", "composition": composition}}
-    tree.attrs["settings"] = json.dumps(plain(settings))
+    groups = groups_of(tree)
+    held = capacities(groups.sizes, composition, groups.names)
+    given = guarantee_of_fairlets(held.lower, held.upper)
+    tree["guarantee"] = xr.DataTree(dataset_of_guarantee(given, groups.names, guaranteed(given, groups)))
+    tree.attrs |= GIBBS
+    if composition == "auto" and (ruled := rule_of_small_groups(groups.sizes, groups.names)):
+        tree.attrs["small_groups"] = ruled
     return tree
 
 
@@ -298,16 +294,15 @@ def test_the_guarantee_is_that_of_the_least_balanced_fairlet_of_whole_runs(make_
     for composition, bound in (("auto", 1 / 2), ([3, 4], 3 / 4), (1, 29 / 31)):
         read = read_contents(gibbs_tree(composition))
         assert sorted(read.groups.sizes) == [29, 31]
-        assert guaranteed_balance(read.tree) == pytest.approx(bound)
+        assert guarantee_of(read.tree).balance_of_fairlets == pytest.approx(bound)
         assert fairlet_text(read) is not None
-    read = read_contents(gibbs_tree("singletons"))
-    assert guaranteed_balance(read.tree) is fairlet_text(read) is None
-    assert guaranteed_balance(gibbs_tree("auto").isel(obs=slice(40))) is None
+    assert fairlet_text(read_contents(make_tree())) is None
+    assert guarantee_of(gibbs_tree("auto").isel(obs=slice(40), missing_dims="ignore")).kind == "none"
     balanced = gibbs_tree("auto")
     dealt = np.argsort(np.argsort(balanced["constant_data"]["group"].values, kind="stable")) % 3
     balanced["posterior"]["labels"][:] = dealt  # every group in turn: the other draws break the bound
     page = bf.report(balanced, tmp_path / "report.html").read_text(encoding="utf-8")
-    said = "exactly eq. (9)", "29, each with 1 of group", "By construction none can fall below 0.5", bf.__version__
+    said = "exactly eq. (9)", "29, each with 1 of group", "The Balance of every cluster is at least 0.5", bf.__version__
     assert [text for text in said if text not in page] == []
 
 
@@ -356,8 +351,14 @@ def test_numbers_are_rounded_by_the_width_of_their_interval_and_names_that_are_c
     assert interval(np.linspace(100, 2000, 101)) == "1,050 [204, 1,896]"
     assert interval(np.full(5, 7)) == "7 [7, 7]"
     assert interval(np.array([])) == "empty"
-    assert [number(x) for x in (0.12345, 12.0, 123.456, 12345.6, np.nan)] == ["0.123", "12", "123.5", "12,346", "none"]
-    assert [at_least(x) for x in (0.7879, 0.5, 2 / 3, 0.8)] == ["0.787", "0.5", "0.666", "0.8"]
+    assert [significant(x) for x in (0.12345, 12.0, 123.456, 12345.6, np.nan)] == [
+        "0.123",
+        "12",
+        "123.5",
+        "12,346",
+        "none",
+    ]
+    assert [rounded_down(x, 3) for x in (0.7879, 0.5, 2 / 3, 0.8)] == ["0.787", "0.5", "0.666", "0.8"]
     assert alike([0.5, 12.25, np.nan]) == ["0.5", "12.2", "none"]  # one number of decimals in a column
     assert alike([1, 2000.0]) == ["1", "2,000"]
     sizes = np.array([[0.0, 10.0, np.nan], [1.0, 20.0, np.nan]])
@@ -399,7 +400,7 @@ def without(node, *names):
 
 def strange(tree):
     tree = tree.copy()
-    tree.attrs["settings"] = "{not JSON"
+    tree.attrs |= {"settings": "{not JSON", "target": "{", "loss": 3}
     return tree
 
 
@@ -414,7 +415,7 @@ ODD = {
     "no features": ({}, without("observed_data"), 3, "not in this file"),
     "no constants": ({}, without("constant_data"), 4, "knows no protected groups"),
     "no centers": ({}, without("posterior", "centers", "lambda_f", "lambda_c"), 4, "Who is uncertain"),
-    "no statistics": ({}, without("sample_stats"), 4, "draws have a balance of at least"),
+    "no statistics": ({}, without("sample_stats"), 4, "draws have a Balance of at least"),
     "no density": ({}, without("sample_stats", "lp"), 4, "Do the chains agree?"),
     "settings of another kind": ({}, strange, 4, "Provenance and settings"),
 }
@@ -501,14 +502,14 @@ def test_bad_input_gets_a_clear_error(make_tree, tmp_path):
     ("composition", "said"),
     [
         ("auto", "Group &#39;unknown&#39; has 2 of 120 rows"),
-        ({"F": 1, "M": 1, "unknown": 0}, "does not guarantee it: a fairlet may lack a group"),
+        ({"F": 1, "M": 1, "unknown": 0}, "guarantees no Balance above 0: a fairlet may lack a group"),
     ],
 )
 def test_what_small_groups_do_is_said_on_the_page_and_in_the_shell(
     composition, said, make_tree, tmp_path, capsys, unpainted
 ):
     groups, tree = encode_groups(np.repeat(["unknown", "F", "M"], [2, 58, 60])), make_tree(n_obs=120)
-    tree = build_tree(drawn_of(tree), tree["observed_data"]["X"].values, groups, settings={}, n_clusters=3)
+    tree = build_tree(drawn_of(tree), tree["observed_data"]["X"].values, groups, n_clusters=3)
     tree = of_fairlets(tree, composition)
     page = bf.report(tree, tmp_path / "page.html").read_text(encoding="utf-8")
     assert said in page
@@ -527,7 +528,7 @@ def test_a_sparse_mixture_shows_no_lines_of_clusters_that_hardly_a_draw_has(tmp_
     occupied = np.array([[len(np.unique(draw)) for draw in chain] for chain in labels])
     draws = draws_of(labels, lp=rng.normal(size=(2, 50)), occupied=occupied)
     X = rng.normal(size=(60, 2))
-    tree = build_tree(draws, X, truth, settings={}, n_clusters=5, point="mode")
+    tree = build_tree(draws, X, truth, n_clusters=5, point="mode")
     contents = read_contents(tree)
     head, rows = cluster_table(contents)
     assert [row[0] for row in rows] == [0, 1, 2]
@@ -549,7 +550,6 @@ def test_a_tree_that_keeps_its_fairlets_has_a_section_on_who_is_matched(make_tre
         drawn_of(tree)._replace(fairlets=FairletDraws(fairlet, None)),
         tree["observed_data"]["X"].values,
         ["a"] * 30 + ["b"] * 30,
-        settings={},
         n_clusters=3,
     )
     page = bf.report(matched, tmp_path / "page.html").read_text()

@@ -5,7 +5,6 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 import bayesfair as bf
-from bayesfair.posterior import with_scaler
 from bayesfair.reports.contents import centre_table, interval, read_contents
 from bayesfair.reports.traits import cluster_traits, trait_table
 
@@ -18,7 +17,7 @@ def test_the_page_says_what_the_clusters_are_in_units_before_a_scaler(make_tree,
     tree["posterior"]["centers"][:] = (50 + 7 * tree["posterior"]["centers"] - scaler.mean_) / scaler.scale_
     page = bf.report(tree, tmp_path / "scaled.html").read_text(encoding="utf-8")
     assert "Features have mean 0 and standard deviation 1 here" in page
-    read = read_contents(with_scaler(tree, scaler))
+    read = read_contents(tree, table)
     centres = {row[0]: row[1:] for row in centre_table(read)[1]}
     of_draws = 50 + 7 * make_tree(dim=3)["posterior"]["centers"]
     assert centres["f1"][2] == interval(of_draws.sel(feature="f1", cluster=2).values.ravel())
@@ -30,6 +29,6 @@ def test_the_page_says_what_the_clusters_are_in_units_before_a_scaler(make_tree,
     name, text = cluster_traits(read)[2]
     assert name == f"Cluster 2, {(read.cluster == 2).sum()} rows"
     assert f"f2 {rows[[row[0] for row in rows].index('f2')][4]} (everyone " in text
-    page = bf.report(read.tree.tree, tmp_path / "page.html").read_text(encoding="utf-8")
+    page = bf.report(tree, tmp_path / "page.html", X=table).read_text(encoding="utf-8")
     assert "<h2>What are these clusters?</h2>" in page
     assert "Features are in their own units" in page

@@ -5,12 +5,10 @@ import pandas as pd
 import pytest
 import xarray as xr
 from draws import draws_of
-from sklearn.decomposition import PCA
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from bayesfair.posterior import profile, read_tree, reference_partition, with_scaler, write_tree
+from bayesfair.posterior import profile, reference_partition
 from bayesfair.posterior.profiles import in_words, names_in_words
+from bayesfair.posterior.schema import Column
 from bayesfair.posterior.tree import build_tree
 
 N_OBS, CLUSTERS = 60, ["north", "south", "west"]
@@ -97,14 +95,14 @@ def test_what_has_no_profile_is_told(source, X, text):
 def tree_of(people):
     def make(X, **names):
         draws = np.tile((np.arange(N_OBS) % 3).astype(np.int8), (2, 4, 1))
-        return build_tree(draws_of(draws), X, people[2], settings={}, n_clusters=3, **names)
+        return build_tree(draws_of(draws), X, people[2], n_clusters=3, **names)
 
     return make
 
 
 def test_a_tree_has_the_profile_of_its_point_estimate_by_its_weights(people, tree_of):
     numbers = people[1][["noise", "income"]]
-    tree = tree_of(numbers, feature_names=list(numbers))
+    tree = tree_of(numbers, columns=[Column(name) for name in numbers])
     labels = reference_partition(tree)
     pd.testing.assert_frame_equal(profile(tree), profile(labels, numbers, sensitive_features=people[2]))
     assert profile(tree, people[1]).index.equals(profile(labels, people[1], sensitive_features=people[2]).index)
@@ -117,37 +115,9 @@ def test_a_tree_has_the_profile_of_its_point_estimate_by_its_weights(people, tre
     pd.testing.assert_frame_equal(weighed.loc[["protected group"]], profile(tree, people[1]).loc[["protected group"]])
 
 
-@pytest.mark.parametrize("scaler", [StandardScaler(), make_pipeline(StandardScaler(), MinMaxScaler())])
-def test_a_scaler_is_undone_and_names_columns_of_arrays(people, tree_of, tmp_path, scaler):
-    numbers = people[1][["noise", "income"]]
-    tree = tree_of(scaler.fit_transform(numbers))
-    before = profile(tree)
-    known = with_scaler(tree, scaler)
-    expected = profile(reference_partition(tree), numbers, sensitive_features=people[2])
-    pd.testing.assert_frame_equal(profile(known), expected)
-    pd.testing.assert_frame_equal(profile(tree), before)  # the tree that was given stays as it was
-    write_tree(known, tmp_path / "run.nc")
-    pd.testing.assert_frame_equal(profile(read_tree(tmp_path / "run.nc")), expected)
-
-
-def test_scalers_of_another_kind_or_of_other_columns_are_refused(people, tree_of):
-    numbers = people[1][["noise", "income"]]
-    tree = tree_of(numbers, feature_names=list(numbers))
-    for scaler, text in (
-        (PCA(2).fit(numbers), "scale every column by itself"),
-        (StandardScaler(), "be fitted"),
-        (
-            StandardScaler().fit(people[1][["noise", "late"]]),
-            "have columns of the tree, noise, income, got 2: noise, late",
-        ),
-    ):
-        with pytest.raises(ValueError, match=text):
-            with_scaler(tree, scaler)
-
-
 def test_a_table_of_ones_own_has_the_rows_and_the_names_of_the_tree(people, tree_of):
     numbers = people[1][["noise", "income"]].set_axis([f"p{row}" for row in range(N_OBS)])
-    tree = tree_of(numbers, feature_names=list(numbers), obs_names=numbers.index)
+    tree = tree_of(numbers, columns=[Column(name) for name in numbers], obs_names=numbers.index)
     pd.testing.assert_frame_equal(profile(tree, numbers), profile(tree))
     pd.testing.assert_frame_equal(profile(tree, numbers.to_numpy()), profile(tree))
     with pytest.raises(ValueError, match=r"have the row index of the tree, .* begins with 'p0', 'p1', 'p2'"):

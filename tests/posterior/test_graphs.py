@@ -5,8 +5,9 @@ import pytest
 from draws import draws_of
 
 import bayesfair as bf
-from bayesfair.posterior import co_clustering_graph, consensus, contingency
+from bayesfair.posterior import co_clustering_graph, graphs, tables
 from bayesfair.posterior.tree import build_tree
+from bayesfair.posterior.view import View
 
 N_OBS, N_CLUSTERS = 40, 3
 
@@ -17,7 +18,7 @@ def tree_of(labels, names=None):
     X = np.zeros((n_obs, 1))
     draws = draws_of(labels.astype(np.int8), lp=np.zeros(labels.shape[:2]))
     groups = np.resize(["a", "b"], n_obs)
-    return build_tree(draws, X, groups, settings={}, n_clusters=int(labels.max()) + 1, obs_names=names)
+    return build_tree(draws, X, groups, n_clusters=int(labels.max()) + 1, obs_names=names)
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +40,8 @@ def shares(tree):
 
 @pytest.mark.parametrize(("threshold", "tile"), [(0.5, 3), (0.55, 2_048), (1e-9, 3)])
 def test_edges_are_the_pairs_that_are_together_as_often(tree, threshold, tile, monkeypatch):
-    monkeypatch.setattr(consensus, "TILE", tile)
-    monkeypatch.setattr(contingency, "_BLOCK_ROWS", 5 * N_CLUSTERS)  # draws are in blocks too
+    monkeypatch.setattr(graphs, "TILE", tile)
+    monkeypatch.setattr(tables, "_BLOCK_ROWS", 5 * N_CLUSTERS)  # draws are in blocks too
     eta, graph = shares(tree), co_clustering_graph(tree, threshold)
     names = tree["posterior"]["obs"].values.tolist()
     wanted = {(i, j): eta[i, j] for i in range(N_OBS) for j in range(i) if eta[i, j] >= threshold}
@@ -51,7 +52,7 @@ def test_edges_are_the_pairs_that_are_together_as_often(tree, threshold, tile, m
 
 
 def test_nodes_say_who_they_are(tree):
-    graph = co_clustering_graph(bf.posterior.View(tree), 0.9)
+    graph = co_clustering_graph(View(tree), 0.9)
     table = bf.posterior.memberships(tree)
     assert dict(graph.nodes(data="group")) == table["group"].to_dict()
     assert dict(graph.nodes(data="cluster")) == table["cluster"].to_dict()
@@ -62,16 +63,16 @@ def test_nodes_say_who_they_are(tree):
 
 def test_no_matrix_of_all_rows(monkeypatch):
     """5,000 rows that are all different: a matrix of them would be counted, of which only tiles are."""
-    rng, seen, count = np.random.default_rng(0), [], consensus.count_together
+    rng, seen, count = np.random.default_rng(0), [], graphs.count_together
 
     def told(*arguments):
         seen.append(count(*arguments))
         return seen[-1]
 
-    monkeypatch.setattr(consensus, "count_together", told)
+    monkeypatch.setattr(graphs, "count_together", told)
     labels = rng.integers(2, size=(1, 40, 5_000))
     graph = co_clustering_graph(tree_of(labels), 0.9)
-    assert max(map(np.size, seen)) <= consensus.TILE**2
+    assert max(map(np.size, seen)) <= graphs.TILE**2
     assert len(seen) == 6
     one, other, edge = next(iter(graph.edges(data="probability")))
     assert edge == (labels[0, :, one] == labels[0, :, other]).mean()

@@ -11,8 +11,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 import bayesfair as bf
 from bayesfair.posterior import modes, partition_distance, reference_partition, relabel, summary
-from bayesfair.posterior.diagnostics import _worst, judge, warn_of_disagreement
-from bayesfair.posterior.modes import _masses, chains_apart, modes_of, modes_sentence, occupancy
+from bayesfair.posterior.diagnostics import judge, warn_of_disagreement
+from bayesfair.posterior.found_modes import _masses, chains_apart, modes_of, modes_sentence, occupancy
+from bayesfair.posterior.sentences import of_r_hat
 from bayesfair.posterior.tables import variation_of_information
 from bayesfair.posterior.tree import build_tree
 
@@ -37,7 +38,7 @@ def tree_of(where, groups=GROUPS, **scalars):
     X = np.random.default_rng(3).normal(size=(N_OBS, 2))
     lp = -10.0 * where + np.random.default_rng(4).normal(size=where.shape)
     scalars = {"lp": lp, "clustering_loss": 5.0 + where, **scalars}
-    return build_tree(draws_of(around(where), **scalars), X, groups, settings={}, n_clusters=N_CLUSTERS)
+    return build_tree(draws_of(around(where), **scalars), X, groups, n_clusters=N_CLUSTERS)
 
 
 def stay(*modes_of_chains, draws=60):
@@ -109,7 +110,7 @@ def test_chains_that_stay_apart_have_modes_of_unknown_mass_in_the_order_of_their
     np.testing.assert_allclose(occupancy(tree), [[0, 1, 0], [0, 0, 1], [0, 1, 0], [1, 0, 0]])
     assert modes_sentence(tree) == (
         "3 modes in the draws; their masses are not known, so pooled draws weight them by where chains began. "
-        "Chains stay in different ones: 1 in the best, 2 in the second, 1 in the third."
+        "Chains stay in different modes: 1 in the best, 2 in the second, 1 in the third."
     )
 
 
@@ -118,7 +119,7 @@ def test_a_row_that_changes_place_and_a_few_odd_draws_are_no_modes():
     labels = np.broadcast_to(BEST, (2, 100, N_OBS)).astype(np.int8).copy()
     labels[1, :, 7] = (BEST[7] + 1) % N_CLUSTERS  # one chain has one row elsewhere
     X = np.zeros((N_OBS, 1))
-    assert len(modes(build_tree(draws_of(labels), X, None, settings={}, n_clusters=3))) == 1
+    assert len(modes(build_tree(draws_of(labels), X, None, n_clusters=3))) == 1
     where[0, 50:52] = 2
     assert len(modes(tree_of(where))) == 1
 
@@ -128,7 +129,7 @@ def test_chains_along_a_line_are_in_one_mode():
     rng = np.random.default_rng(0)
     x, border = np.sort(rng.normal(size=200)), 0.4 * rng.normal(size=(4, 60))
     labels = (x > border[..., None]).astype(np.int8)
-    assert len(modes(build_tree(draws_of(labels), x[:, None], None, settings={}, n_clusters=2))) == 1
+    assert len(modes(build_tree(draws_of(labels), x[:, None], None, n_clusters=2))) == 1
 
 
 def test_slow_chains_are_in_one_mode():
@@ -140,7 +141,7 @@ def test_slow_chains_are_in_one_mode():
         for before, after in pairwise(chain):
             after[:] = np.where((rng.random(300) < 0.15) & (np.arange(300) < 60), rng.integers(3, size=300), before)
         chain[:, 60:] = np.arange(240) % 3
-    assert len(modes(build_tree(draws_of(labels), np.zeros((300, 1)), None, settings={}, n_clusters=3))) == 1
+    assert len(modes(build_tree(draws_of(labels), np.zeros((300, 1)), None, n_clusters=3))) == 1
 
 
 def walk(rng, leave, enter, num_chains=4, num_draws=500):
@@ -204,7 +205,7 @@ def others(*figures, **settings):
 NAN = (np.nan, -INFINITE, INFINITE)
 SENTENCES = [
     (others(), "One mode from 32 starts."),
-    (others(num_starts=1), "One mode from one start."),
+    (others(num_starts=1), "One mode from 1 start."),
     (
         others((-60.2, -62, -58.4), (-99, -101, -97)),
         "3 modes from 32 starts; the others have less than 0.01% of the best one's mass each.",
@@ -266,9 +267,9 @@ def test_chains_in_modes_whose_masses_are_not_known_are_told():
     tree = with_modes(tree_of(stay(0, 0, 1)), [BEST, SECOND], **others(NAN, masses="not known"))
     said = (
         "2 modes from 32 starts; the mass of the second is not known (1 of 32 starts ended in the best one), so pooled "
-        "draws weight them by how often starts found them. Chains stay in different ones: 2 in the best, 1 in the second."
+        "draws weight them by how often starts found them. Chains stay in different modes: 2 in the best, 1 in the second."
     )
-    assert modes_sentence(tree) == summary(tree).attrs["modes"] == said
+    assert modes_sentence(tree) == summary(tree).sentences["modes"] == said
     verdict = judge(tree)
     assert verdict.headline == "The chains do not agree: they sit in different modes."
     assert said in verdict.evidence
@@ -284,8 +285,8 @@ def test_chains_that_disagree_in_one_mode_are_told_another_thing(one):
 
 
 def test_chains_that_stand_still_have_no_r_hat_of_inf():
-    told = _worst(pd.Series({"lp": np.inf, "lambda_c": 1.256, "gap": 1.001}))
-    assert told == "R-hat is infinite (each chain stands still) for lp, 1.26 for lambda c"
+    told = of_r_hat(pd.Series({"lp": np.inf, "lambda_c": 1.256, "gap": 1.001}))
+    assert told == "R-hat is infinite (each chain stands still) for lp, 1.26 for lambda c; below 1.01 is wanted."
 
 
 def test_few_draws_are_in_one_mode_without_warnings():

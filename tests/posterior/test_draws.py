@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from bayesfair.posterior import labels as module
+from bayesfair.posterior import draws as module
 from bayesfair.posterior.draws import LabelDraws, as_labels, is_on_disk
 from bayesfair.posterior.relabelling import apply_permutations, renumber
 from bayesfair.posterior.tables import distinct_observations
