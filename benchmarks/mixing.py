@@ -45,7 +45,6 @@ def measure(case, **length):
     est.fit(X, sensitive_features=group)
     seconds, cpu = time.perf_counter() - start, time.process_time() - start_cpu
     scalars = bf.posterior.summary(est.posterior_)
-    scalars = scalars[~scalars.index.str.startswith("lp, chain")]
     slowest, ess = scalars["ess_bulk"].idxmin(), scalars["ess_bulk"].min()
     figures = f"{seconds:8.1f} {cpu:8.1f} {ess:9.0f} {ess / cpu:9.1f} {scalars['r_hat'].max():7.3f}"
     print(f"{case:18} {figures}   {slowest}", flush=True)

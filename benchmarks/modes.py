@@ -37,10 +37,10 @@ def main():
         tree = est.fit(X, sensitive_features=groups).posterior_
         print(f"\nseed {seed}: {time.perf_counter() - start:.0f} s for the whole fit")
         summary = bf.posterior.summary(tree)
-        moving = summary[~summary.index.str.contains("chain")].dropna(subset="r_hat").sort_values("r_hat")
+        moving = summary.dropna(subset="r_hat").sort_values("r_hat")
         shown = moving.index.intersection(["lp"]).union(moving.index[-4:], sort=False)
         print(moving.loc[shown, ["mean", "sd", "ess_bulk", "r_hat"]].round(3).to_string())
-        print(summary.attrs["modes"])
+        print(summary.sentences["modes"])
         print(bf.posterior.modes(tree).round(3).to_string())
         if arguments.target == "optimal":
             print_cheapest(tree, X)

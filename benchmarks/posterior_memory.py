@@ -43,7 +43,7 @@ def chunk(arguments, which, first):
 
 def write(arguments, path):
     from bayesfair.fairness import Groups
-    from bayesfair.posterior.saved import state_dataset
+    from bayesfair.posterior.schema import state_dataset
     from bayesfair.posterior.store import begin_run
     from bayesfair.posterior.tree import build_tree
 
@@ -51,7 +51,7 @@ def write(arguments, path):
     first = np.random.default_rng(1).integers(arguments.n_clusters, size=(1, arguments.rows)).astype(np.int8)
     cluster = np.tile(first.astype(np.int32), (arguments.chains, 1))
     state = {"key": np.zeros((arguments.chains, 2), np.uint32), "cluster": cluster}
-    settings = {"settings": {}, "n_clusters": arguments.n_clusters, "point": None}
+    settings = {"n_clusters": arguments.n_clusters, "point": None}
     tree = build_tree(chunk(arguments, 0, first), X, Groups(group, ("a", "b")), **settings)
     tree["sampler_state"] = state_dataset(state)
     run = begin_run(path, tree, 1, arguments.draws)

@@ -127,15 +127,12 @@ axes = bf.plots.trace(tree, var_names=["lp", "clustering_loss", "lambda_c", "bal
 #
 # The table says the same in numbers. R-hat compares the spread between chains with the spread within them. It should be below
 # 1.01, and the effective sample size (`ess_bulk`) above 400. If they are not, raise `num_warmup`, which chooses the distance
-# between two draws (`thinning_`), then `num_draws`. Rows named `lp, chain` are single chains and have no R-hat. Agreement says
-# nothing about modes that no chain saw. The sentence below the table does, as far as 32 starts can.
+# between two draws (`thinning_`), then `num_draws`. Agreement says nothing about modes
+# that no chain saw. The sentences below the table do, as far as 32 starts can.
 
 # %%
 print("sweeps from draw to draw:", est.thinning_)
-bf.posterior.summary(tree).round(3)
-
-# %%
-print(bf.posterior.modes_sentence(tree))
+bf.posterior.summary(tree)
 
 # %% [markdown]
 # ## The patients to look at twice

@@ -225,9 +225,9 @@ _, axes = plt.subplots(1, 2, figsize=(12, 4.5), layout="constrained")
 for ax, (name, est) in zip(axes, {"lambda_f drawn": joint, "lambda_f = 1": cold}.items()):
     bf.plots.fairlets(est.posterior_, threshold=0.04, ax=ax)
     ax.set_title(name)
-    print(f"{name}: {bf.posterior.fairlet_summary(est.posterior_).attrs['in_words']}")
+    partner = bf.posterior.fairlet_probability(est.posterior_).max(axis=1).toarray()
+    print(f"{name}: half of the rows are with their likeliest partner in at least {np.median(partner):.0%} of the draws")
 axes[0].get_legend().remove()
-bf.posterior.fairlet_summary(cold.posterior_).nlargest(5, "probability").round(2)
 
 # %% [markdown]
 # With the inverse temperature drawn, hardly any two rows are together in more than one draw of twenty. Pairs are nearly
@@ -408,7 +408,7 @@ pd.Series(
 
 # %%
 for name, est in fits.items():
-    print(f"{name}: {bf.posterior.modes_sentence(est.posterior_)}")
+    print(f"{name}: {bf.posterior.summary(est.posterior_).sentences['modes']}")
 
 # %% [markdown]
 # With given fairlets, and without fairness, modes are mostly weighed to a few tenths of a logarithm. If fairlets move too, a

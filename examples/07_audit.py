@@ -94,7 +94,6 @@ RUN = {"num_warmup": DRAWS, "num_draws": DRAWS, "random_state": 0, "progress_bar
 def diagnostics(est):
     """The scalars with the largest R-hat."""
     summary = bf.posterior.summary(est.posterior_)
-    summary = summary[~summary.index.str.startswith("lp, chain")]
     return summary[["mean", "sd", "ess_bulk", "r_hat"]].sort_values("r_hat", ascending=False)
 
 
@@ -102,7 +101,7 @@ first = bf.GibbsFairClustering(N_CLUSTERS, target="joint", **RUN).fit(X, sensiti
 diagnostics(first).head(4).round(3)
 
 # %%
-print(bf.posterior.modes_sentence(first.posterior_))
+print(bf.posterior.summary(first.posterior_).sentences["modes"])
 bf.posterior.modes(first.posterior_).drop(columns=["starts", "chains"]).round(2)
 
 # %%
@@ -127,7 +126,7 @@ est = bf.GibbsFairClustering(N_CLUSTERS, target="optimal", **RUN).fit(X, sensiti
 checks = diagnostics(est)
 worst, least = checks["r_hat"].max(), checks["ess_bulk"].min()
 print(f"largest R-hat {worst:.3f}, smallest effective sample size {least:.0f}")
-print(bf.posterior.modes_sentence(est.posterior_))
+print(bf.posterior.summary(est.posterior_).sentences["modes"])
 
 # %%
 fair = bf.fairness.report(est.labels_, marital, X, overall=True)

@@ -49,7 +49,6 @@ bf.models.fair_gaussian_mixture(rows, codes.code, fairness_weight=jnp.array(1.0)
 
 assert_type(bf.posterior.summary(tree), pd.DataFrame)
 assert_type(bf.posterior.modes(tree), pd.DataFrame)
-assert_type(bf.posterior.modes_sentence(tree), str)
 assert_type(bf.posterior.vi_partition(tree, max_draws=None), np.ndarray)
 assert_type(bf.posterior.co_clustering(tree, indices=[0, 3]), np.ndarray)
 assert_type(bf.posterior.credible_ball(tree, metric="binder").radius, float)
