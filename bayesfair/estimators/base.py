@@ -15,7 +15,7 @@ from bayesfair._check import attempt, column_names, message, random_state_of, st
 from bayesfair._columns import noted_scaling
 from bayesfair._memory import peak_memory
 from bayesfair._names import DataTree
-from bayesfair.engines.base import whole_or_not
+from bayesfair.engines.whole_fits import whole_or_not
 from bayesfair.fairness.groups import names_of_attributes
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
 from bayesfair.posterior.files import write_tree

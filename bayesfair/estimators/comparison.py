@@ -12,10 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from bayesfair._arviz import own_settings
+from bayesfair._arviz import load_arviz_stats, own_settings
 from bayesfair._check import (
     Interrupted,
-    check_docstrings,
     check_integer,
     check_same_rows,
     listed,
@@ -275,7 +274,7 @@ def _chains_agreement(labels):
 
 
 def _loo(tree):
-    check_docstrings()
+    load_arviz_stats()
     from arviz_stats import loo
 
     with warnings.catch_warnings():  # of large Pareto k, which a column reports

@@ -14,8 +14,9 @@ from bayesfair._memory import give_back_freed
 from bayesfair._scaling import warn_of_scales
 from bayesfair._settings import Count, Length, Positive, Seed, check_settings
 from bayesfair.balanced.placement import balanced_placement
-from bayesfair.engines.base import check_distinct, whole_or_not
+from bayesfair.engines.samples import check_distinct
 from bayesfair.engines.tables import categorical_positions, read_columns, read_groups, refuse_groups_as_y
+from bayesfair.engines.whole_fits import whole_or_not
 from bayesfair.estimators.base import PosteriorEstimator
 from bayesfair.estimators.mixed_tables import MixedTable, mixed_table, rows_in_reach
 from bayesfair.estimators.new_rows import distances, place_fairlets, soft_memberships

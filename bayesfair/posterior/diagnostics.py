@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from bayesfair._arviz import own_settings
-from bayesfair._check import check_docstrings
+from bayesfair._arviz import load_arviz_stats, own_settings
 from bayesfair._draws import COMPARED
 from bayesfair._names import DataFrame, Dataset, DataTree
 from bayesfair._partitions import partition_distance
@@ -150,7 +149,7 @@ def scalar_table(tree: "DataTree") -> "DataFrame":
 
 def summarise(scalars: "Dataset") -> "DataFrame":
     """`summary` of a Dataset of scalars (chain, draw), by `az.summary`."""
-    check_docstrings()
+    load_arviz_stats()
     import arviz_stats
     import pandas as pd
 
