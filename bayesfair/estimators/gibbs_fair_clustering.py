@@ -88,7 +88,7 @@ class GibbsFairClustering(PosteriorEstimator):
     num_draws : int, at least 1, default 1000
         Draws of each chain.
     thinning : int, at least 1, or "auto", default "auto"
-        Sweeps from draw to draw. "auto" takes as many as make a draw worth half of an independent one, by the slowest
+        Sweeps from draw to draw. "auto" takes as many as make a draw worth a quarter of an independent one, by the slowest
         scalar of the warm-up, within a budget of sweeps.
     modes : "auto", None or ModeSearch, default "auto"
         How modes are looked for before the warm-up, weighed, and crossed by jumps: a `bayesfair.gibbs.ModeSearch`, "auto" for
