@@ -66,10 +66,22 @@ def test_moments_of_soft_labels_are_those_of_their_definition(loss):
         assert all((part[1] == 0).all() for part in found)
 
 
+def dense_steps(multipliers, mu, excess, slope, ridge):
+    """All duals that are held in one system, start by start."""
+    step = np.zeros(mu.shape)
+    for start in range(len(mu)):
+        j, k = np.nonzero(multipliers.equal | (mu[start] > 0) | (excess[start] > 0))
+        curvature = np.einsum("ag,bg,gab->ab", multipliers.A[j], multipliers.A[j], slope[start][:, k[:, None], k])
+        curvature[np.diag_indices(len(j))] += ridge[start]
+        step[start, j, k] = np.linalg.solve(curvature, excess[start, j, k])
+    return step
+
+
 @pytest.mark.parametrize(("n_groups", "n_clusters"), [(1, 3), (2, 2), (7, 4), (40, 3)])
 @pytest.mark.parametrize("hard", [False, True])
 @pytest.mark.filterwarnings("ignore:Groups with fewer members")
-def test_the_step_by_groups_is_that_of_the_dense_solve(n_groups, n_clusters, hard):
+def test_the_steps_are_those_of_the_dense_solve(n_groups, n_clusters, hard, monkeypatch):
+    """By groups, and by Cholesky's factors for the duals that are held."""
     rng = np.random.default_rng(0)
     code = np.concatenate([np.arange(n_groups), rng.integers(n_groups, size=300)])
     constraint = balance_constraint(encode_groups(code), n_clusters=n_clusters)
@@ -80,10 +92,13 @@ def test_the_step_by_groups_is_that_of_the_dense_solve(n_groups, n_clusters, har
     slope = np.einsum("tgk,kl->tgkl", counts, np.eye(n_clusters)) - np.einsum("tik,til,ig->tgkl", soft, soft, member)
 
     def both(multipliers, mu):
-        return [
-            one.newton(mu, counts, slope, np.full(2, 1e-4)) for one in (multipliers, multipliers._replace(share=None))
-        ]
+        ridge, excess = np.full(2, 1e-4), multipliers.excess(counts)
+        dense = dense_steps(multipliers, mu, excess, slope, ridge)
+        held = multipliers._held_step(mu, excess, slope, ridge)
+        np.testing.assert_allclose(multipliers.alpha(held), multipliers.alpha(dense), rtol=1e-6, atol=1e-6)
+        return multipliers.newton(mu, counts, slope, ridge), dense
 
+    monkeypatch.setattr(annealing, "FEW_DUALS", 0)
     mu = rng.normal(size=(2, n_groups, n_clusters))
     found, dense = both(multipliers, mu)
     np.testing.assert_allclose(multipliers.alpha(found), multipliers.alpha(dense), rtol=1e-6, atol=1e-6)
