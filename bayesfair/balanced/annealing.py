@@ -270,10 +270,10 @@ class Annealer(NamedTuple):
         """
         mu = np.zeros((len(centers), len(self.multipliers.A), centers.shape[1])) if mu is None else mu / temperature
         per_row = self.per_row
-        for _ in range(MOST):
+        for step in range(MOST):
             noise = JITTER * self.spread * self.rng.normal(size=centers.shape)
             centers = self.loss.inside(centers + noise)
-            is_last = temperature <= self.coldest(per_row)
+            is_last = step > 0 and temperature <= self.coldest(per_row)  # before, the loss is not known
             unfair = UNFAIR if is_last else ON_THE_WAY
             mu, found = balanced_moments(self.loss, self.rows, self.multipliers, centers, mu, temperature, unfair)
             centers = np.where(found.mass > FEW, found.sum / np.maximum(found.mass, FEW), centers)
