@@ -194,7 +194,7 @@ class Multipliers(NamedTuple):
     def _held_step(self, mu, excess, slope, ridge):
         """Newton's steps of the duals that are held, one system for each start."""
         step, held = np.zeros(mu.shape), self.equal | (mu > 0) | (excess > 0)
-        held_steps(np.ascontiguousarray(self.A), held, slope, excess, ridge, step)
+        held_steps(*map(np.ascontiguousarray, (self.A, held, slope, excess)), ridge, step)
         return step
 
 

@@ -85,7 +85,7 @@ def along_paths(cost, labels, surplus, duals):
     for k in range(n_clusters):
         look(cost, first, following, k, least, cheapest)
     while True:
-        end = -1
+        end = np.int64(-1)
         for k in range(n_clusters):
             length[k] = 0.0 if surplus[k] > 0 else np.inf
         walk(least, duals, length, before, done)

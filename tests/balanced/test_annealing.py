@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp, softmax
 
-from bayesfair.balanced import BalancedProblem, annealing, recombination, soft_labels
+from bayesfair.balanced import BalancedProblem, annealing, newton, recombination, soft_labels
 from bayesfair.balanced.annealing import Multipliers
 from bayesfair.balanced.centroids import CENTROIDS
 from bayesfair.datasets import load_adult_sample
@@ -64,6 +64,17 @@ def test_moments_of_soft_labels_are_those_of_their_definition(loss):
                 scale = np.abs(expected[0] if name == "slope" else wanted).max()  # a slope is a difference of counts
                 np.testing.assert_allclose(part[start], wanted, rtol=1e-3, atol=1e-5 * scale, err_msg=name)
         assert all((part[1] == 0).all() for part in found)
+
+
+def test_moments_and_steps_are_compiled_once_whatever_the_order_of_their_arrays():
+    rng = np.random.default_rng(0)
+    rows = annealing.AnnealedRows(rng.normal(size=(20, 3)), np.arange(20) % 2, 2, np.ones(20))
+    multipliers = Multipliers.of(balance_constraint(encode_groups(np.arange(20) % 2), n_clusters=4))
+    for order in "CF":
+        centers, alpha = (np.asarray(rng.normal(size=shape), order=order) for shape in ((2, 4, 3), (2, 2, 4)))
+        found = annealing.moments_of(CENTROIDS["kmeans"], rows, centers, alpha, 1.0, np.ones(2, bool))
+        multipliers.newton(alpha, *(np.asarray(part, order=order) for part in found[:2]), np.ones(2))
+    assert len(soft_labels.add_moments.signatures) == len(newton.held_steps.signatures) == 1
 
 
 def dense_steps(multipliers, mu, excess, slope, ridge):
@@ -126,6 +137,17 @@ def test_duals_are_found_though_few_rows_are_far_away(monkeypatch):
     annealing.Annealer.of(problem, np.random.default_rng(0)).from_one_cluster(8, 10)
     assert np.max(left) <= annealing.ON_THE_WAY  # of the people of an average cluster
     assert np.max(left[-1]) <= max(annealing.UNFAIR, 1.01 * 10 / len(X))  # or one row of an average cluster
+
+
+def test_starts_cool_that_begin_colder_than_one_cluster_would_end(monkeypatch):
+    """Children of clusters that lie far apart once took one step and were taken for cold."""
+    rng, steps = np.random.default_rng(0), []
+    X = rng.normal(size=(300, 2)) + 1000 * np.eye(K, 2)[np.arange(300) % K]
+    annealer = annealing.Annealer.of(problem_of(X, np.arange(300) % 2), rng)
+    solve = annealing.balanced_moments
+    monkeypatch.setattr(annealing, "balanced_moments", lambda *args: steps.append(1) or solve(*args))
+    annealer.cool(X[None, :K], annealer.coldest(annealer.per_row) / 2)
+    assert len(steps) > 5
 
 
 def test_rows_that_are_sorted_part_by_part_cool_as_all_at_once(monkeypatch):
