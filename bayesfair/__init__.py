@@ -3,11 +3,10 @@
 Everything public hangs off this module and is imported on first use, so that `import bayesfair` stays light.
 """
 
-from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-from bayesfair._interrupts import interrupts_held
+from bayesfair._lazy import lazily
 
 try:
     __version__ = version("bayesfair")
@@ -71,15 +70,4 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not call `__geta
     from bayesfair.reports.auditing import audit as audit
     from bayesfair.reports.page import report as report
 else:
-
-    def __getattr__(name):
-        with interrupts_held():
-            if name in _ROOMS:
-                return import_module(f"bayesfair.{name}")
-            if name in _HOMES:
-                return getattr(import_module(_HOMES[name]), name)
-        raise AttributeError(f"module 'bayesfair' has no attribute {name!r}")
-
-
-def __dir__():
-    return sorted(__all__)
+    __getattr__, __dir__ = lazily(__name__, _HOMES | {room: f"{__name__}.{room}" for room in _ROOMS})

@@ -71,14 +71,6 @@ def attempt(what, compute):
         return None
 
 
-def check_docstrings():
-    """Raise a ValueError under `python -OO`, before ArviZ, which adds to docstrings, fails in its own words."""
-    if __doc__ is None:
-        raise ValueError(
-            "ArviZ needs docstrings, which `python -OO` removes. Run Python with -O or unset PYTHONOPTIMIZE."
-        )
-
-
 class Number(NamedTuple):
     """Allowed numbers: whole ones or all finite ones, from `least` (or only `above` it) to `most`."""
 

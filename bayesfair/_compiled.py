@@ -14,5 +14,7 @@ from numba import njit
 kernel = njit(nogil=True, cache=True, error_model="numpy", no_cfunc_wrapper=True)
 #: For functions that only other kernels call: without what Python needs to call them, they compile in half the time.
 inner = njit(nogil=True, cache=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
-#: For sums in any order, of several numbers at once. No infinities and no NaN may occur.
-vector = njit(nogil=True, cache=True, error_model="numpy", fastmath=True)
+#: `inner`, with sums in any order, of several numbers at once. No infinities and no NaN may occur.
+vector = njit(
+    nogil=True, cache=True, error_model="numpy", fastmath=True, no_cpython_wrapper=True, no_cfunc_wrapper=True
+)

@@ -14,7 +14,7 @@ import scipy.sparse
 from draws import tree_of_draws
 
 import bayesfair
-from bayesfair import _check, fairness
+from bayesfair import _arviz, fairness
 from bayesfair._check import check_features, check_weights, generator_of, message, random_state_of
 from bayesfair._settings import Count, Length, NotNegative, Positive, Share, check_settings
 from bayesfair.fairlets import decompose
@@ -274,6 +274,6 @@ def test_truth_values_are_no_seeds(seed):
 
 
 def test_python_without_docstrings_is_told_before_arviz_fails(monkeypatch):
-    monkeypatch.setattr(_check, "__doc__", None)  # as under python -OO
+    monkeypatch.setattr(_arviz, "__doc__", None)  # as under python -OO
     with pytest.raises(ValueError, match="ArviZ needs docstrings, which `python -OO` removes"):
         bayesfair.posterior.summary(tree_of_draws())

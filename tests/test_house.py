@@ -1,6 +1,7 @@
 """The house keeps its arrows, and its front door stays light."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -148,12 +149,38 @@ def test_import_is_light_and_summaries_load_no_jax():
     assert loaded_by("bayesfair.posterior") == ["scipy"]
 
 
-def test_every_public_name_resolves():
-    for name in bayesfair.__all__:
-        assert getattr(bayesfair, name) is not None
-    assert set(bayesfair.__all__) == set(dir(bayesfair))
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        bayesfair.nothing  # noqa: B018
+WHOLE_RUN = """
+import sys, warnings
+import bayesfair as bf
+warnings.simplefilter("ignore")
+data = bf.datasets.make_well_specified()
+est = bf.GibbsFairClustering(num_chains=2, num_warmup=100, num_draws=200, random_state=0, progress_bar=False)
+est.fit(data.features, sensitive_features=data.sensitive)
+bf.fairness.report(est.labels_, data.sensitive)
+bf.posterior.memberships(est.posterior_)
+bf.posterior.summary(est.posterior_)
+bf.plots.uncertainty(est.posterior_)
+bf.report(est.posterior_, sys.argv[1])
+est.reassign(data.features, sensitive_features=data.sensitive)
+print([name for name in ("jaxlib", "numpyro.distributions", "networkx", "zarr", "ot", "torch") if name in sys.modules])
+"""
+
+
+def test_a_run_of_the_sampler_and_its_report_load_no_jax(tmp_path):
+    """`jax` itself is a lazy module there, which ArviZ makes and nothing may look into."""
+    environment = {**os.environ, "MPLBACKEND": "agg"}
+    call = [sys.executable, "-c", WHOLE_RUN, str(tmp_path / "page.html")]
+    done = subprocess.run(call, capture_output=True, text=True, env=environment)
+    assert done.stdout == "[]\n", done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("package", [bayesfair, bayesfair.engines, bayesfair.estimators, bayesfair.plots])
+def test_every_public_name_resolves(package):
+    for name in package.__all__:
+        assert getattr(package, name) is not None
+    assert set(package.__all__) == set(dir(package))
+    with pytest.raises(AttributeError, match=f"module '{package.__name__}' has no attribute 'nothing'"):
+        package.nothing  # noqa: B018
 
 
 def test_no_module_is_named_like_what_its_room_exports():

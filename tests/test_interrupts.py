@@ -36,7 +36,7 @@ while jax is None:
     try:
         import numpy as np
         import bayesfair as bf
-        bf.engines
+        bf.FairMixture
         import jax
         jax.jit(lambda x: x + 1)(np.float32(0))
     except KeyboardInterrupt:

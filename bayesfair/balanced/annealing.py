@@ -15,6 +15,7 @@ from numpy import ndarray
 
 from bayesfair._arrays import row_blocks
 from bayesfair.balanced.centroids import Centroids
+from bayesfair.balanced.newton import held_steps
 from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.balanced.soft_labels import add_moments
 from bayesfair.fairness.balanced import is_exact
@@ -29,8 +30,10 @@ SOLVES = 20  # largest number of Newton steps at one temperature
 ON_THE_WAY = 2e-2  # violation, in rows of an average cluster, at which duals are good enough
 UNFAIR = 1e-3  # the same at the last temperature: counts are rounded from there, and their rows may be dear
 DAMPING = 1e-3  # damping of Newton's first step, in rows of an average cluster
+LEAST_DAMPING = 1e-5  # a smaller one leads hard labels too far, and is raised again in vain
 EASED, HARDENED = 10.0, 10.0  # good steps divide the damping by it, bad ones multiply
 ROUNDING = 1e-6  # rise of the dual per row that may be rounding
+FEW_DUALS = 100  # duals up to which one system of all of them is solved sooner than one for each group
 FEW = 1e-6
 
 
@@ -142,8 +145,8 @@ class Multipliers(NamedTuple):
     def newton(self, mu, counts, slope, ridge):
         """Newton's step of mu on the convex dual, with a `ridge` (starts,) on its curvature; only active bounds move."""
         excess = self.excess(counts)
-        if self.share is None or not self.A.size:
-            return self._dense_step(mu, excess, slope, ridge)
+        if self.share is None or mu[0].size <= FEW_DUALS:
+            return self._held_step(mu, excess, slope, ridge)
         of_balance, of_sizes = np.split(excess, [len(self.share)], axis=1)
         step = self._step_by_groups(of_balance[..., None], slope, ridge)[..., 0]
         sizes = np.zeros(of_sizes.shape)
@@ -170,7 +173,7 @@ class Multipliers(NamedTuple):
         return step - np.einsum("tgkl,tl->tgk", moved, sizes[:, 0] - sizes[:, 1]), sizes
 
     def _step_by_groups(self, excess, slope, ridge):
-        """`_dense_step` of balance if A is I - share 1', for every last entry of `excess`; time grows with the groups.
+        """`_held_step` of balance if A is I - share 1', for every last entry of `excess`; time grows with the groups.
 
         The curvature is each group's own, D, plus one of rank 2 K that couples them, W M W' with W = (slope, share) and
         M = (0, -I; -I, sum of slope): Woodbury.
@@ -188,16 +191,10 @@ class Multipliers(NamedTuple):
         among, alone = np.split(solved, [2 * n_clusters], axis=3)
         return alone - among @ solved_for(coupling, rest)[:, None]
 
-    def _dense_step(self, mu, excess, slope, ridge):
-        """Newton's step, start by start, of the duals that are held, one beside the other."""
-        step = np.zeros(mu.shape)
-        for start in range(len(mu)):
-            j, k = np.nonzero(self.equal | (mu[start] > 0) | (excess[start] > 0))
-            used, at = np.unique(j, return_inverse=True)
-            both = self.A[used][:, None] * self.A[used]
-            curvature = np.tensordot(both, slope[start], 1)[at[:, None], at, k[:, None], k]
-            curvature[np.diag_indices(len(j))] += ridge[start]
-            step[start, j, k] = np.linalg.solve(curvature, excess[start, j, k])
+    def _held_step(self, mu, excess, slope, ridge):
+        """Newton's steps of the duals that are held, one system for each start."""
+        step, held = np.zeros(mu.shape), self.equal | (mu > 0) | (excess > 0)
+        held_steps(*map(np.ascontiguousarray, (self.A, held, slope, excess)), ridge, step)
         return step
 
 
@@ -273,10 +270,10 @@ class Annealer(NamedTuple):
         """
         mu = np.zeros((len(centers), len(self.multipliers.A), centers.shape[1])) if mu is None else mu / temperature
         per_row = self.per_row
-        for _ in range(MOST):
+        for step in range(MOST):
             noise = JITTER * self.spread * self.rng.normal(size=centers.shape)
             centers = self.loss.inside(centers + noise)
-            is_last = temperature <= self.coldest(per_row)
+            is_last = step > 0 and temperature <= self.coldest(per_row)  # before, the loss is not known
             unfair = UNFAIR if is_last else ON_THE_WAY
             mu, found = balanced_moments(self.loss, self.rows, self.multipliers, centers, mu, temperature, unfair)
             centers = np.where(found.mass > FEW, found.sum / np.maximum(found.mass, FEW), centers)
@@ -307,7 +304,7 @@ def balanced_moments(loss, rows: AnnealedRows, multipliers: Multipliers, centers
         most = found.dual + multipliers.price(mu) + ROUNDING * rows.total
         better = left & (tried.dual + multipliers.price(there) <= most)
         mu, found = where(better, there, mu), SoftMoments(*(where(better, *pair) for pair in zip(tried, found)))
-        damping = np.where(better, damping / EASED, damping * HARDENED)
+        damping = np.where(better, np.maximum(damping / EASED, LEAST_DAMPING), damping * HARDENED)
     return mu, found
 
 
@@ -322,7 +319,7 @@ def moments_of(loss, rows: AnnealedRows, centers, alpha, temperature, wanted) ->
     shapes = (n_groups, n_clusters), (n_groups, n_clusters, n_clusters), (n_clusters, dim), (n_clusters, dim), (2,)
     *sums, numbers = (np.zeros((n_starts, *shape)) for shape in shapes)
     offset, slope, absolute = loss.soft(centers)
-    at = *(np.asarray(each, np.float32) for each in (offset, slope)), absolute, alpha.astype(np.float32)
+    at = *(each.astype(np.float32, order="C") for each in (offset, slope, alpha)), absolute  # one type, compiled once
     for part in rows.parts:
         x, weight, first = rows.of(part)
         add_moments(x, weight, first, rows.stand_for, *at, np.float32(1 / temperature), wanted, *sums, numbers)

@@ -8,7 +8,8 @@ import numpy as np
 
 from bayesfair.balanced.centroids import Paid
 from bayesfair.balanced.problem import BalancedProblem
-from bayesfair.balanced.transport import Margins, at_prices, cheapest_to_move, shortest_paths
+from bayesfair.balanced.shortest_paths import lengths_at_prices
+from bayesfair.balanced.transport import cheapest_to_move
 from bayesfair.fairness.bounded_sizes import within
 
 TRIED = 4096  # changes that are tried, those that gain most
@@ -48,5 +49,7 @@ def cheaper_counts(problem: BalancedProblem, counts, centers, labels, duals):
 def lengths(cost, labels, duals):
     """The cost (clusters, clusters) of one row less in a cluster and one more in another."""
     rows, _ = cheapest_to_move(cost, labels, 1)
-    at_these = shortest_paths(at_prices(Margins(cost[rows], labels[rows]).least, duals))[0]
-    return at_these + duals - duals[:, None]
+    paid, own, least = cost[rows], labels[rows], np.full((len(duals), len(duals)), np.inf)
+    np.minimum.at(least, own, paid - paid[np.arange(len(own)), own][:, None])
+    np.fill_diagonal(least, np.inf)
+    return lengths_at_prices(least, duals) + duals - duals[:, None]

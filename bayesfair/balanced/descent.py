@@ -11,8 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesfair._arrays import MANY, cell_masses, cluster_sums, row_blocks
-from bayesfair.balanced.centroids import Paid
+from bayesfair.balanced.centroids import Means, Paid
 from bayesfair.balanced.inner_products import InnerProducts, are_worth_it
+from bayesfair.balanced.means import gains_of_means
 from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.balanced.transport import cheapest_to_move
 from bayesfair.fairness.balanced import is_exact
@@ -192,6 +193,9 @@ class Clusters:
             squares = self.products.squares
             before = squares[k] / size[k] + squares[to] / size[to]
             return left / np.maximum(size[k] - many, 1e-300) + joined / (size[to] + many) - before
+        if isinstance(self.loss, Means):
+            changes = np.column_stack([k, to, out, back]).astype(np.int64, order="C")  # one type, compiled once
+            return gains_of_means(self.X, self.weight, self.sums, size, changes)
         moved = (go[..., None] * self.X[out]).sum(1) - come[:, None] * self.X[back]
         after = self.held(size[k] - many, self.sums[k] - moved) + self.held(size[to] + many, self.sums[to] + moved)
         return after - self.held(size[k], self.sums[k]) - self.held(size[to], self.sums[to])

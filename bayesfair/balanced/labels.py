@@ -27,7 +27,7 @@ ROWS_WITH_RUNGS = 1_000  # rows up to which tighter bounds are solved before the
 AT_ONCE = 2**16  # rows of a group whose costs are in memory together
 RANDOM = 4  # random starts per cooled one, with few rows
 SMALLEST_GAIN = 1e-9  # relative gain of the loss that is worth exchanging bounds
-GENERATIONS = 5  # generations of recombined starts
+GENERATIONS, GENERATIONS_OF_MANY = 5, 3  # generations of recombined starts; more gain nothing in many rows
 
 
 def cooled_labels(problem: BalancedProblem, n_starts, seed):
@@ -133,7 +133,7 @@ def cheapest_labels(problem: BalancedProblem, n_starts, seed, *, max_iter, progr
     """
     problem, unit = in_own_units(problem)
     few, many = len(problem.X) <= FEW_ROWS, len(problem.X) > ROWS_WITH_RUNGS
-    generations = GENERATIONS if n_starts > 1 else 0
+    generations = (GENERATIONS_OF_MANY if many else GENERATIONS) if n_starts > 1 else 0
     rungs = [] if many else rungs_of(problem)
     n_cooled, n_random = (n_starts, RANDOM * n_starts) if few else (min(FINALISTS, n_starts), 0)
     ends = []  # of the bounds that are tried, or of the tighter ones before, which will do too

@@ -6,11 +6,12 @@ by group, one feature after the other, so that a tile of one group is contiguous
 
 import numpy as np
 
-from bayesfair._compiled import vector
+from bayesfair._compiled import kernel, vector
 
 TILE = 256  # rows
 NEAR = np.float32(1e-4)  # distance below which the weights of the medians stop growing
 LOG2E, HALF = np.float32(1.4426950408889634), np.float32(0.5)
+LARGE = 1e200
 LEAST = np.float32(-126.0)  # exponent of the smallest number
 # exp(x) = 2^n 2^f: the Taylor coefficients of 2^f, which for f in [-1/2, 1/2] leave an error below 1e-7
 C1, C2, C3 = np.float32(0.6931471805599453), np.float32(0.2402265069591007), np.float32(0.05550410866482158)
@@ -52,17 +53,15 @@ def distances(x, begin, n, offset, slope, absolute, far):
 def soften(far, n, weight, alpha, cold, share, spare, bits, scale):
     """Soft labels `share` of a tile at these weighted distances `far`; the sum of the logs of their denominators."""
     largest, whole = spare[0, :n], spare[1, :n]
+    for i in range(n):  # array assignments would bring in seconds of checks to compile
+        largest[i] = alpha[0] - cold * weight[i] * far[0, i]
+        whole[i] = 0.0
     for k in range(len(far)):
         own, logit = far[k], share[k]
         for i in range(n):
             own[i] *= weight[i]
             logit[i] = alpha[k] - cold * own[i]
-    largest[:] = share[0, :n]
-    for k in range(1, len(far)):
-        logit = share[k]
-        for i in range(n):
             largest[i] = max(largest[i], logit[i])
-    whole[:] = 0.0
     for k in range(len(far)):
         soft = share[k, :n]
         for i in range(n):
@@ -70,10 +69,14 @@ def soften(far, n, weight, alpha, cold, share, spare, bits, scale):
         exponentials(soft, bits, scale)
         for i in range(n):
             whole[i] += soft[i]
-    dual = 0.0
+    dual, product = 0.0, 1.0  # of denominators, whose logs would take half of the time
     for i in range(n):
-        dual += float(largest[i]) + np.log(float(whole[i]))
+        dual += float(largest[i])
+        product *= float(whole[i])
+        if product > LARGE:
+            dual, product = dual + np.log(product), 1.0
         whole[i] = np.float32(1.0) / whole[i]
+    dual += np.log(product)
     for k in range(len(far)):
         soft = share[k]
         for i in range(n):
@@ -132,9 +135,9 @@ def pull(x, begin, n, times, weight, share, slope, absolute, spare, mass, sums):
             mass[k, j] += times * float(held)
 
 
-@vector
+@kernel
 def add_moments(
-    x, weight, first, stand_for, offset, slope, absolute, alpha, cold, wanted, counts, slopes, mass, sums, numbers
+    x, weight, first, stand_for, offset, slope, alpha, absolute, cold, wanted, counts, slopes, mass, sums, numbers
 ):
     """Add rows x (features, rows) to the moments of the starts that are `wanted`; `numbers` (starts, 2): loss and dual.
 

@@ -5,17 +5,17 @@ clusters, whose arc k -> l costs the least extra of any row of k that moves to l
 Magnanti and Orlin 1993, ch. 9). The assignment is optimal for its own counts before and after every path, so the last
 one is optimal for the counts asked for. At these prices all arcs are at least 0 up to rounding, which is cut off:
 otherwise ties could make cycles of negative cost, and a path would run in a circle. A path moves one row. If thousands
-are to move, prices are first brought near the optimum, cluster by cluster. Paths only look at the rows that are
-cheapest to move.
+are to move, prices are first brought near the optimum, cluster by cluster. Of many rows, paths only look at those that
+are cheapest to move.
 """
-
-from itertools import pairwise
 
 import numpy as np
 
 from bayesfair._arrays import row_blocks
+from bayesfair.balanced.shortest_paths import along_paths, lengths_at_prices
 
-MANY_PATHS = 500  # paths; each takes milliseconds
+WHOLE = 2**16  # rows up to which paths look at all of them
+MANY_PATHS = 500  # paths, each of which looks at all rows of its clusters
 ENOUGH = 0.9  # largest share of the surplus after a round of prices that is worth another round
 
 
@@ -29,24 +29,13 @@ def assign(cost, counts, duals):
     if np.abs(surplus).sum() > MANY_PATHS:
         duals = ascend(cost, counts, duals, surplus)
         labels, surplus = choices(cost, counts, duals)
-    rows, _ = cheapest_to_move(cost, labels, int(np.abs(surplus).sum()) + 1)
-    graph = Margins(cost[rows], labels[rows])
-    for _ in range(surplus[surplus > 0].sum()):
-        length, before = shortest_paths(at_prices(graph.least, duals))
-        nearest = length[surplus > 0].min(0)
-        end = np.where(surplus < 0, nearest, np.inf).argmin()
-        start = np.where(surplus > 0, length[:, end], np.inf).argmin()
-        surplus[start] -= 1
-        surplus[end] += 1
-        graph.push(start, end, before[start])
-        duals = duals + np.minimum(nearest, nearest[end])  # at these prices the path costs nothing
-    labels[rows] = graph.labels
-    return labels, middle_duals(shortest_paths(at_prices(graph.least, duals))[0] + duals - duals[:, None])
-
-
-def at_prices(least, duals):
-    """Arcs (K, K) less the difference of prices: at least 0 at optimal prices, with rounding cut off."""
-    return np.maximum(least + duals[:, None] - duals, 0.0)
+    rows = np.arange(len(cost))
+    if len(rows) > WHOLE:
+        rows, _ = cheapest_to_move(cost, labels, int(np.abs(surplus).sum()) + 1)
+    own, duals = labels[rows], duals.astype(float)
+    least = along_paths(np.ascontiguousarray(cost[rows], float), own, surplus, duals)
+    labels[rows] = own
+    return labels, middle_duals(lengths_at_prices(least, duals) + duals - duals[:, None])
 
 
 def choices(cost, counts, duals):
@@ -113,61 +102,6 @@ def cheapest_to_move(cost, labels, most, cells=None, n_cells=None, also=None):
                 room[cell] = max(room[cell], 2 * stay[own].sum())
         kept, margins = kept[stay], margins[stay]
     return np.unique(np.concatenate([kept, *others])), bounds
-
-
-class Margins:
-    """The least extra cost of any row of a cluster in every other one, updated as rows move; moves change `labels` in place."""
-
-    def __init__(self, cost, labels):
-        self.cost, self.labels = cost, labels
-        n_clusters = cost.shape[1]
-        self.least = np.full((n_clusters, n_clusters), np.inf)
-        self.first = np.zeros((n_clusters, n_clusters), int)
-        self.rows = [np.flatnonzero(labels == k) for k in range(n_clusters)]
-        for k in range(n_clusters):
-            self._look(k)
-
-    def _look(self, cluster):
-        rows = self.rows[cluster]
-        if len(rows) == 0:
-            self.least[cluster] = np.inf
-            return
-        margin = self.cost[rows] - self.cost[rows, cluster][:, None]
-        cheapest = margin.argmin(0)
-        self.first[cluster], self.least[cluster] = rows[cheapest], margin[cheapest, np.arange(len(cheapest))]
-        self.least[cluster, cluster] = np.inf
-
-    def push(self, start, end, before):
-        """Move one row along every arc of the path from `start` to `end`; `before` (K,): the cluster before each one."""
-        path = [end]
-        while path[-1] != start:
-            path.append(before[path[-1]])
-        path.reverse()
-        for row, here, there in [(self.first[arc], *arc) for arc in pairwise(path)]:
-            self.labels[row] = there
-            self.rows[here] = self.rows[here][self.rows[here] != row]
-            self.rows[there] = np.append(self.rows[there], row)
-        for k in path:
-            self._look(k)
-
-
-def shortest_paths(arcs):
-    """(lengths (K, K), the cluster before the last one on the path): Dijkstra from every cluster, for arcs of at least 0.
-
-    A cluster is reached only from earlier ones, so that every path ends even with ties.
-    """
-    n_clusters = len(arcs)
-    each = np.arange(n_clusters)
-    length = np.where(np.eye(n_clusters, dtype=bool), 0.0, np.inf)
-    before, left = np.zeros(length.shape, int) + each[:, None], np.ones(length.shape, bool)
-    for _ in range(n_clusters):
-        via = np.where(left, length, np.inf).argmin(1)
-        left[each, via] = False
-        through = length[each, via][:, None] + arcs[via]
-        shorter = left & (through < length)
-        length = np.where(shorter, through, length)
-        before = np.where(shorter, via[:, None], before)
-    return length, before
 
 
 def middle_duals(length):

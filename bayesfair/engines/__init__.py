@@ -1,16 +1,25 @@
-"""Point-estimate engines: one file per paper on one template (`base`) and one loop (`optimize`)."""
+"""Point-estimate engines: one file per paper on one template (`base`) and one loop (`optimize`).
 
-import bayesfair._jax  # noqa: F401
-from bayesfair.engines.balanced_kmeans import BalancedKMeans
-from bayesfair.engines.base import Engine, check_distinct
-from bayesfair.engines.big_learn import BigLearnMixture
-from bayesfair.engines.checks import check_engine
-from bayesfair.engines.data import Data
-from bayesfair.engines.fair_mixture import FairMixture
-from bayesfair.engines.fairlet_kmeans import FairletKMeans
-from bayesfair.engines.path import fairness_path
-from bayesfair.engines.tilted_kmeans import TiltedKMeans
-from bayesfair.engines.variational import VariationalFairClustering
+Each is loaded on first use, as JAX takes seconds to import.
+"""
+
+from typing import TYPE_CHECKING
+
+from bayesfair._lazy import lazily
+
+_HOMES = {
+    "BalancedKMeans": "bayesfair.engines.balanced_kmeans",
+    "BigLearnMixture": "bayesfair.engines.big_learn",
+    "Data": "bayesfair.engines.data",
+    "Engine": "bayesfair.engines.base",
+    "FairMixture": "bayesfair.engines.fair_mixture",
+    "FairletKMeans": "bayesfair.engines.fairlet_kmeans",
+    "TiltedKMeans": "bayesfair.engines.tilted_kmeans",
+    "VariationalFairClustering": "bayesfair.engines.variational",
+    "check_distinct": "bayesfair.engines.samples",
+    "check_engine": "bayesfair.engines.checks",
+    "fairness_path": "bayesfair.engines.path",
+}
 
 __all__ = [
     "BalancedKMeans",
@@ -25,3 +34,18 @@ __all__ = [
     "check_engine",
     "fairness_path",
 ]
+
+if TYPE_CHECKING:
+    from bayesfair.engines.balanced_kmeans import BalancedKMeans
+    from bayesfair.engines.base import Engine
+    from bayesfair.engines.big_learn import BigLearnMixture
+    from bayesfair.engines.checks import check_engine
+    from bayesfair.engines.data import Data
+    from bayesfair.engines.fair_mixture import FairMixture
+    from bayesfair.engines.fairlet_kmeans import FairletKMeans
+    from bayesfair.engines.path import fairness_path
+    from bayesfair.engines.samples import check_distinct
+    from bayesfair.engines.tilted_kmeans import TiltedKMeans
+    from bayesfair.engines.variational import VariationalFairClustering
+else:
+    __getattr__, __dir__ = lazily(__name__, _HOMES)

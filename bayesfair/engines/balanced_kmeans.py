@@ -12,8 +12,9 @@ from bayesfair._settings import Count, Positive, Seed
 from bayesfair.balanced.centroids import CENTROIDS, Centroids
 from bayesfair.balanced.labels import cheapest_labels
 from bayesfair.balanced.problem import BalancedProblem
-from bayesfair.engines.base import Engine, check_distinct, nearest_center
+from bayesfair.engines.base import Engine, nearest_center
 from bayesfair.engines.optimize import Outcome
+from bayesfair.engines.samples import check_distinct
 from bayesfair.fairlets.dissimilarity import resolve_dissimilarity
 from bayesfair.fairness.balanced import balance_constraint
 

@@ -1,6 +1,5 @@
 """The template of every engine: `fit`, `predict`, and what several engines share."""
 
-from functools import wraps
 from operator import itemgetter
 from typing import Self
 
@@ -20,47 +19,13 @@ from bayesfair.engines.affinities import Nodes
 from bayesfair.engines.data import Data
 from bayesfair.engines.optimize import Outcome, converged_or_warn, minimize
 from bayesfair.engines.row_split import UNSPLIT, split_rows
-from bayesfair.engines.samples import distinct_rows
+from bayesfair.engines.samples import check_distinct
 from bayesfair.engines.tables import Columns, read_columns, read_groups, refuse_groups_as_y
+from bayesfair.engines.whole_fits import whole_or_not
 from bayesfair.fairness.groups import Groups
 
 LONG = 60.0  # seconds of work above which a user is warned
 FARTHEST = 1e150  # largest distance from the middle of the training rows, in their spreads: squares stay finite
-
-
-def whole_or_not(method):
-    """Decorator of methods that fit: a failure leaves the estimator unchanged.
-
-    Yet a new posterior stays, whatever follows: an error, Ctrl-C, or a warning that is an error.
-    """
-
-    @wraps(method)
-    def whole(self, *arguments, **named):
-        before = vars(self).copy()
-        try:
-            with usual_settings():
-                return method(self, *arguments, **named)
-        except BaseException as error:
-            stopped = isinstance(error, KeyboardInterrupt)
-            if vars(self).get("posterior_") is before.get("posterior_"):
-                vars(self).clear()
-                vars(self).update(before)
-                if stopped:  # in one sentence, without the many lines of compiled loops
-                    raise KeyboardInterrupt(nothing_kept(before)) from None
-            elif stopped:
-                missing = "what is computed from it, such as `labels_`, may be missing"
-                error.add_note(
-                    f"`posterior_` is kept; {missing}. Save the estimator and load it to compute that again."
-                )
-            raise
-
-    return whole
-
-
-def nothing_kept(attributes):
-    """The sentence that ends a fit without a result, of an estimator that had these attributes."""
-    earlier = ", and the earlier fit stays" if any(name.endswith("_") for name in attributes) else ""
-    return f"Stopped before there was a result: nothing new is kept{earlier}."
 
 
 class Engine(ClusterMixin, BaseEstimator):
@@ -404,29 +369,6 @@ class Engine(ClusterMixin, BaseEstimator):
         numpy.ndarray of shape (n_obs,)
         """
         return nearest_center(columns.continuous, self.cluster_centers_, self._scaling)
-
-
-def check_distinct(X, n_clusters):
-    """Check that a table has as many distinct rows as clusters are asked for.
-
-    Parameters
-    ----------
-    X : array-like of shape (n_obs, n_features)
-        Features.
-    n_clusters : int
-        Number of clusters.
-
-    Raises
-    ------
-    ValueError
-        If fewer rows differ.
-
-    Examples
-    --------
-    >>> import numpy as np, bayesfair as bf
-    >>> bf.engines.check_distinct(np.array([[0.0], [0.0], [1.0]]), 2)
-    """
-    distinct_rows(X.__getitem__, n_clusters, "n_clusters")
 
 
 def kmeans_centers(X, n_clusters, data: Data, n_init=1):

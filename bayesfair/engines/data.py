@@ -132,6 +132,9 @@ def some_rows(data: Data, rows, n_parts, argument, points) -> Data:
     """`data.taken(rows)`, joined by others until `n_parts` differ by `points(columns)`; an error if fewer of all rows do."""
     known = distinct_places(lambda part: points(data.columns.take(rows[part], data.split)), n_parts)
     if len(known) < n_parts:
-        further = distinct_rows(lambda own: points(data.columns.take(own)), n_parts, argument, data.split)
+        split = data.split
+        further = distinct_rows(
+            lambda own: points(data.columns.take(own)), n_parts, argument, split.everybody, split.first
+        )
         rows = np.union1d(rows, further)
     return data.taken(rows)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from bayesfair._arrays import namespace
+from bayesfair.engines.tables import EncodedTable
 
 COVARIANCE_TYPES = ("isotropic", "diag", "full")
 MIN_VARIANCE = 1e-4  # least variance of a component, in units of the columns' variance
@@ -20,14 +20,6 @@ MIN_COUNT = 1e-3  # rows of a component below which its mean and spread stay unc
 UNROLL = 8  # coordinates of a full covariance that one unrolled loop compiles
 FLATTENED = 0.5  # pull of a hot component's level probabilities towards those of all rows
 SMOOTHING = 1e-2  # rows added to every level of a categorical feature, so that no level is impossible
-
-
-class EncodedTable(NamedTuple):
-    """Rows: centred and scaled continuous features, their squared norms, and level indicators."""
-
-    x: Float[ArrayLike, "obs dim"]
-    square: Float[ArrayLike, " obs"]
-    levels: Float[ArrayLike, "obs levels"]
 
 
 class Components(NamedTuple):
@@ -172,18 +164,6 @@ class Family:
             return jnp.where(alive, jnp.log(jnp.maximum(variance, MIN_VARIANCE)), old.spread)
         covariance = known.square / mass[:, :, None] - move[:, :, None] * move[:, None, :]
         return jnp.where(alive[:, :, None], pack_precision(covariance), old.spread)
-
-
-def encoded_table(x, codes, n_levels) -> EncodedTable:
-    """Of scaled rows (obs, dim) and the codes of their levels (obs, features)."""
-    return EncodedTable(x, (x**2).sum(-1), indicators(codes, n_levels))
-
-
-def indicators(codes, n_levels) -> Float[ArrayLike, "obs levels"]:
-    """One column per level of each feature, 1 where `codes` (obs, features) name it."""
-    xp = namespace(codes)
-    parts = [(codes[..., j, None] == np.arange(n)).astype(np.float32) for j, n in enumerate(n_levels)]
-    return xp.concatenate([xp.zeros((*codes.shape[:-1], 0), np.float32), *parts], -1)
 
 
 def squared_distances(centers, x, square) -> Float[Array, "clusters obs"]:

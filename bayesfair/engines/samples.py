@@ -4,7 +4,7 @@ import numpy as np
 
 from bayesfair._arrays import distinct_places, row_blocks
 from bayesfair._check import message
-from bayesfair.engines.row_split import UNSPLIT
+from bayesfair._scaling import here_alone
 
 FEWEST = 30  # least number of rows of a group in a sub-sample
 
@@ -31,12 +31,38 @@ def weights_as_of_all(code, weight, masses):
     return weight / weight.mean()
 
 
-def distinct_rows(points, n_parts, argument, split=UNSPLIT):
-    """Numbers in the whole table of `n_parts` rows that differ, or an error; `points(rows)`: some of this process's."""
+def distinct_rows(points, n_parts, argument, everybody=here_alone, first=0):
+    """Numbers in the whole table of `n_parts` rows that differ, or an error; `points(rows)`: some of this process's.
+
+    `everybody(value)` gathers a value over the processes, `first`: number of rows in those before this one.
+    """
     own = distinct_places(points, n_parts)
-    kinds = np.concatenate(split.everybody(points(own)))
+    kinds = np.concatenate(everybody(points(own)))
     found = np.unique(kinds, axis=0, return_index=True)[1]
     if len(found) < n_parts:
         rule = f"be at most the number of distinct rows, {len(found)}"
         raise ValueError(message(argument, rule, n_parts, "Ask for fewer, or check why rows repeat."))
-    return np.concatenate(split.everybody(own + split.first))[found[:n_parts]]
+    return np.concatenate(everybody(own + first))[found[:n_parts]]
+
+
+def check_distinct(X, n_clusters):
+    """Check that a table has as many distinct rows as clusters are asked for.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_obs, n_features)
+        Features.
+    n_clusters : int
+        Number of clusters.
+
+    Raises
+    ------
+    ValueError
+        If fewer rows differ.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfair as bf
+    >>> bf.engines.check_distinct(np.array([[0.0], [0.0], [1.0]]), 2)
+    """
+    distinct_rows(X.__getitem__, n_clusters, "n_clusters")

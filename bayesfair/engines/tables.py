@@ -2,12 +2,14 @@
 
 from decimal import Decimal
 from numbers import Number, Real
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 from sklearn.preprocessing import OrdinalEncoder
 from sklearn.utils.validation import validate_data
 
+from bayesfair._arrays import namespace
 from bayesfair._check import (
     check_columns,
     check_finite,
@@ -20,7 +22,6 @@ from bayesfair._check import (
 )
 from bayesfair._scaling import center_and_spread, check_costs, check_resolution, here_alone
 from bayesfair.engines.affinities import Nodes
-from bayesfair.engines.families import EncodedTable, encoded_table
 from bayesfair.fairness.groups import Groups, groups_for_fit
 
 NAMES_OF_ROWS = 0.9  # levels per row above which a column is taken to name the rows
@@ -40,6 +41,26 @@ class Columns(NamedTuple):
         """Some of the rows; with a `RowSplit` by their numbers in the whole table."""
         pick = (lambda part: part[rows]) if split is None else (lambda part: split.take(part, rows))
         return self._replace(continuous=pick(self.continuous), categorical=pick(self.categorical))
+
+
+class EncodedTable(NamedTuple):
+    """Rows: centred and scaled continuous features, their squared norms, and level indicators, of NumPy or JAX."""
+
+    x: Float[Any, "obs dim"]
+    square: Float[Any, " obs"]
+    levels: Float[Any, "obs levels"]
+
+
+def encoded_table(x, codes, n_levels) -> EncodedTable:
+    """Of scaled rows (obs, dim) and the codes of their levels (obs, features)."""
+    return EncodedTable(x, (x**2).sum(-1), indicators(codes, n_levels))
+
+
+def indicators(codes, n_levels) -> Float[Any, "obs levels"]:
+    """One column per level of each feature, 1 where `codes` (obs, features) name it."""
+    xp = namespace(codes)
+    parts = [(codes[..., j, None] == np.arange(n)).astype(np.float32) for j, n in enumerate(n_levels)]
+    return xp.concatenate([xp.zeros((*codes.shape[:-1], 0), np.float32), *parts], -1)
 
 
 class Encoder(NamedTuple):

@@ -12,10 +12,11 @@ from bayesfair._check import listed, message, refuse_unread, tell
 from bayesfair._scaling import center_and_spread, check_costs, scaling_of, warn_of_scales
 from bayesfair._settings import Count, NotNegative, Positive, Seed
 from bayesfair.distributed.messages import agreed
-from bayesfair.engines.base import Engine, check_distinct
+from bayesfair.engines.base import Engine
 from bayesfair.engines.data import some_rows
 from bayesfair.engines.hard_clusters import squares
 from bayesfair.engines.row_split import free, here
+from bayesfair.engines.samples import check_distinct
 from bayesfair.engines.tkm import GradientDescent, TiltedRows, WeightedRows, newton, start_states
 
 LARGEST_EXPONENT = 1e6  # largest t times squared distance: beyond it float32 cannot tell two exponents apart

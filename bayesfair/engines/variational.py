@@ -26,12 +26,12 @@ from bayesfair.engines.affinities import (
     nodes_of_matrix,
     spectral_points,
 )
-from bayesfair.engines.base import Engine, check_distinct, kmeans_centers
+from bayesfair.engines.base import Engine, kmeans_centers
 from bayesfair.engines.data import some_rows
 from bayesfair.engines.hard_clusters import cost_of, means_of, medians_of
 from bayesfair.engines.optimize import Outcome
 from bayesfair.engines.row_split import free
-from bayesfair.engines.samples import FEWEST, stratified, weights_as_of_all
+from bayesfair.engines.samples import FEWEST, check_distinct, stratified, weights_as_of_all
 from bayesfair.engines.tables import refuse_groups_as_y
 from bayesfair.engines.vfc import (
     FLOOR,

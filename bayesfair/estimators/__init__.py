@@ -3,10 +3,9 @@
 Each one is loaded on first use, as NumPyro takes seconds to import.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-from bayesfair._interrupts import interrupts_held
+from bayesfair._lazy import lazily
 
 _HOMES = {
     "BayesianFairMixture": "bayesfair.estimators.bayesian_fair_mixture",
@@ -21,9 +20,4 @@ if TYPE_CHECKING:
     from bayesfair.estimators.comparison import compare_clusters
     from bayesfair.estimators.gibbs_fair_clustering import GibbsFairClustering
 else:
-
-    def __getattr__(name):
-        if name in _HOMES:
-            with interrupts_held():
-                return getattr(import_module(_HOMES[name]), name)
-        raise AttributeError(f"module 'bayesfair.estimators' has no attribute {name!r}")
+    __getattr__, __dir__ = lazily(__name__, _HOMES)

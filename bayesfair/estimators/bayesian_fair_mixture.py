@@ -15,7 +15,7 @@ from bayesfair._names import DataTree
 from bayesfair._percent import percent
 from bayesfair._scaling import center_and_spread
 from bayesfair._settings import Count, Length, NotNegative, Positive, Seed, check_settings
-from bayesfair.engines.base import check_distinct, whole_or_not
+from bayesfair.engines.samples import check_distinct
 from bayesfair.engines.tables import (
     Encoder,
     categorical_positions,
@@ -25,6 +25,7 @@ from bayesfair.engines.tables import (
     read_groups,
     refuse_groups_as_y,
 )
+from bayesfair.engines.whole_fits import whole_or_not
 from bayesfair.estimators.base import PosteriorEstimator
 from bayesfair.estimators.memory_needed import check_memory
 from bayesfair.fairness.groups import Groups

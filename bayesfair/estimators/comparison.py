@@ -12,10 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from bayesfair._arviz import own_settings
+from bayesfair._arviz import load_arviz_stats, own_settings
 from bayesfair._check import (
     Interrupted,
-    check_docstrings,
     check_integer,
     check_same_rows,
     listed,
@@ -66,7 +65,7 @@ def compare_clusters(
         Numbers of clusters, each once, in any order. The largest is fitted first, so that one too many is refused at once.
     num_bootstraps : int, at least 0, default 5
         Samples of the rows, the same for every number. A sampler is short for them: half of its warm-up, a quarter of its
-        draws, no search for modes.
+        draws. `GibbsFairClustering` is shorter: one chain, no search for modes, an eighth of its warm-up, a quarter of its draws.
     progress_bar : bool, default False
         Whether to show a progress bar over the fits.
 
@@ -184,10 +183,10 @@ def _quietly(estimator):
 
 def _briefly(estimator):
     """Settings of the fits to bootstrap samples."""
-    known = estimator.get_params(deep=False)
-    wanted = {"modes": None}
-    wanted |= {name: -(-known[name] // part) for name, part in (("num_warmup", 2), ("num_draws", 4)) if name in known}
-    return {name: value for name, value in wanted.items() if name in known}
+    known, wanted, part = estimator.get_params(deep=False), {}, {"num_warmup": 2, "num_draws": 4}
+    if "modes" in known:  # sweeps are many times cheaper than gradients, and begin at a good clustering
+        wanted, part = {"modes": None, "num_chains": 1}, {"num_warmup": 8, "num_draws": 4}
+    return wanted | {name: -(-known[name] // n) for name, n in part.items() if name in known}
 
 
 def _fit(estimator, X, sensitive_features):
@@ -275,7 +274,7 @@ def _chains_agreement(labels):
 
 
 def _loo(tree):
-    check_docstrings()
+    load_arviz_stats()
     from arviz_stats import loo
 
     with warnings.catch_warnings():  # of large Pareto k, which a column reports

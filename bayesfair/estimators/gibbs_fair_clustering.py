@@ -14,8 +14,9 @@ from bayesfair._memory import give_back_freed
 from bayesfair._scaling import warn_of_scales
 from bayesfair._settings import Count, Length, Positive, Seed, check_settings
 from bayesfair.balanced.placement import balanced_placement
-from bayesfair.engines.base import check_distinct, whole_or_not
+from bayesfair.engines.samples import check_distinct
 from bayesfair.engines.tables import categorical_positions, read_columns, read_groups, refuse_groups_as_y
+from bayesfair.engines.whole_fits import whole_or_not
 from bayesfair.estimators.base import PosteriorEstimator
 from bayesfair.estimators.memory_needed import check_disk, check_memory, fairlet_bytes, sampler_bytes
 from bayesfair.estimators.mixed_tables import MixedTable, mixed_table, rows_in_reach
@@ -96,7 +97,7 @@ class GibbsFairClustering(PosteriorEstimator):
     num_draws : int, at least 1, default 1000
         Draws of each chain.
     thinning : int, at least 1, or "auto", default "auto"
-        Sweeps from draw to draw. "auto" takes as many as make a draw worth half of an independent one, by the slowest
+        Sweeps from draw to draw. "auto" takes as many as make a draw worth a quarter of an independent one, by the slowest
         scalar of the warm-up, within a budget of sweeps.
     modes : "auto", None or ModeSearch, default "auto"
         How modes are looked for before the warm-up, weighed, and crossed by jumps: a `bayesfair.gibbs.ModeSearch`, "auto" for

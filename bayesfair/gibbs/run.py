@@ -124,9 +124,9 @@ def warm_up(chains: Chains, num_warmup: int, progress_bar=False) -> dict[str, np
     """Discard `num_warmup` sweeps, in whose first half moves adapt; {name: (chains, sweeps)} of the second half's scalars."""
     reports, n_learn = [], num_warmup // 2
     with progress(num_warmup, "warm-up", progress_bar) as bar:
-        for n_sweeps in _pace(n_learn, n_learn, bar):
+        for n_sweeps in _pace(n_learn, chains, bar):
             chains.learn(n_sweeps)
-        for n_sweeps in _pace(num_warmup - n_learn, chains.longest, bar):
+        for n_sweeps in _pace(num_warmup - n_learn, chains, bar):
             draws = chains.draws(n_sweeps, 1)
             reports.append({**draws.scalars, **cluster_sizes(draws.labels, chains.law.table.n_clusters)})
     names = reports[0] if reports else ()
@@ -188,7 +188,7 @@ def draw(chains: Chains, num_draws: int, thinning: int, into, progress_bar=False
     """Make `num_draws` draws per chain `into` a collector, `thinning` sweeps apart. Ctrl-C keeps the chunks made so far."""
     try:
         with progress(num_draws, "draws", progress_bar) as bar:
-            for n_draws in _pace(num_draws, chains.longest, bar):
+            for n_draws in _pace(num_draws, chains, bar):
                 into.append(chains, chains.draws(n_draws, thinning))
     except KeyboardInterrupt:
         if not into.done:
@@ -196,11 +196,11 @@ def draw(chains: Chains, num_draws: int, thinning: int, into, progress_bar=False
         tell_of_interruption(into.done, num_draws)
 
 
-def _pace(total: int, longest: int, bar):
+def _pace(total: int, chains: Chains, bar):
     """Sizes of chunks that add up to `total`, each of about CHUNK_SECONDS: the clock decides when Ctrl-C is heard."""
-    done, wish = 0, 1
+    done, wish = 0, max(1, FIRST_VISITS // len(chains.law.table.X))
     while done < total:
-        size = min(wish, longest, total - done)
+        size = min(wish, chains.longest, total - done)
         began = time.perf_counter()
         yield size
         seconds = time.perf_counter() - began

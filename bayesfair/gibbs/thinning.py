@@ -5,14 +5,14 @@ from jaxtyping import Int, Real
 
 from bayesfair._draws import COMPARED
 
-WORTH = 0.5  # independent draws per draw: 4 x 500 draws are worth 1,000, with R-hat below 1.01
+WORTH = 0.25  # independent draws per draw: 4 x 1,000 draws are worth 1,000, with R-hat below 1.01
 BUDGET = 1_000_000  # looks at a row and a coordinate of a centre between draws: about two milliseconds
 SHORTEST = 50  # least number of sweeps in the second half of the warm-up
 SIZE = "cluster_size_"
 
 
 def suitable_thinning(reports, law) -> int:
-    """Sweeps per draw that make each worth about half an independent one, within BUDGET; 1 after a short warm-up.
+    """Sweeps per draw that make each worth about a quarter of an independent one, within BUDGET; 1 after a short warm-up.
 
     The slowest of the sizes of clusters and of the `reports` of the warm-up {name: (chains, sweeps)} decides, if they are
     parameters or quantities.

@@ -6,7 +6,8 @@ import numpy as np
 
 from bayesfair._arrays import on_device
 from bayesfair.engines.fair_mixture import FairMixture
-from bayesfair.engines.families import Family, indicators
+from bayesfair.engines.families import Family
+from bayesfair.engines.tables import indicators
 from bayesfair.models.units import ColumnUnits
 
 GAPS = 0.01, 0.05  # largest gaps of the fair starts

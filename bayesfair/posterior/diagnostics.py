@@ -5,8 +5,7 @@ import warnings
 import numpy as np
 
 import bayesfair
-from bayesfair._arviz import own_settings
-from bayesfair._check import check_docstrings
+from bayesfair._arviz import load_arviz_stats, own_settings
 from bayesfair._draws import COMPARED
 from bayesfair._names import DataFrame, Dataset, DataTree
 from bayesfair._partitions import partition_distance
@@ -160,7 +159,7 @@ def is_guide(tree):
 @once
 def scalar_table(tree: "DataTree") -> "DataFrame":
     """The figures of `summary` alone, by `arviz_stats.summary`."""
-    check_docstrings()
+    load_arviz_stats()
     import arviz_stats
 
     with (

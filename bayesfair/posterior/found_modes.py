@@ -4,7 +4,7 @@ import numpy as np
 from scipy.cluster.hierarchy import cut_tree, linkage
 from scipy.spatial.distance import squareform
 
-from bayesfair._check import check_docstrings
+from bayesfair._arviz import load_arviz_stats
 from bayesfair._names import DataFrame, Dataset, DataTree
 from bayesfair._partitions import partition_distance
 from bayesfair.posterior import sentences
@@ -204,7 +204,7 @@ def _sample_size(inside):
     """Effective number of independent draws (chain, draw) for whether a chain is in a mode."""
     if inside.shape[1] < 4 or inside.all() or not inside.any():
         return 0.0
-    check_docstrings()
+    load_arviz_stats()
     from arviz_stats.base import array_stats
 
     moves = np.count_nonzero(inside[:, 1:] != inside[:, :-1])

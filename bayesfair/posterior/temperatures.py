@@ -7,7 +7,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import logsumexp
 
-from bayesfair._check import check_docstrings, check_number, message
+from bayesfair._arviz import load_arviz_stats
+from bayesfair._check import check_number, message
 from bayesfair._names import DataFrame, DataTree
 from bayesfair.posterior import sentences
 from bayesfair.posterior.membership import (
@@ -196,7 +197,7 @@ def log_weights(energies: Energies, factor):
 
 def _smoothed(log_weights):
     """(weights that sum to 1, their k-hat): inf if a few draws have all the weight, -inf if there is no tail to fit."""
-    check_docstrings()
+    load_arviz_stats()
     from arviz_stats.base import array_stats
 
     weights = np.exp(log_weights - logsumexp(log_weights))

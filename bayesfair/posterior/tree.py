@@ -15,7 +15,7 @@ from scipy.sparse import csc_array
 
 from bayesfair import __version__
 from bayesfair._arrays import row_blocks
-from bayesfair._arviz import own_settings
+from bayesfair._arviz import load_arviz, own_settings
 from bayesfair._check import attempt, check_features, check_integer, check_same_length, message
 from bayesfair._draws import Draws, FairletDraws, Statistic
 from bayesfair.fairness.groups import encode_groups
@@ -159,6 +159,7 @@ def _with_fairlets(posterior, fairlets: FairletDraws):
 
 def _assembled(parameters, draws: Draws, observed, coords):
     """The tree of variables {name: (dimensions after chain and draw, array)}, with the declarations of scalars."""
+    load_arviz()
     import arviz_base
 
     home = {name: _GROUP_OF_KIND[draws.statistics[name].kind] for name in draws.scalars}

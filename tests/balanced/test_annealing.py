@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp, softmax
 
-from bayesfair.balanced import BalancedProblem, annealing, recombination, soft_labels
+from bayesfair.balanced import BalancedProblem, annealing, newton, recombination, soft_labels
 from bayesfair.balanced.annealing import Multipliers
 from bayesfair.balanced.centroids import CENTROIDS
 from bayesfair.datasets import load_adult_sample
@@ -66,10 +66,33 @@ def test_moments_of_soft_labels_are_those_of_their_definition(loss):
         assert all((part[1] == 0).all() for part in found)
 
 
+def test_moments_and_steps_are_compiled_once_whatever_the_order_of_their_arrays():
+    rng = np.random.default_rng(0)
+    rows = annealing.AnnealedRows(rng.normal(size=(20, 3)), np.arange(20) % 2, 2, np.ones(20))
+    multipliers = Multipliers.of(balance_constraint(encode_groups(np.arange(20) % 2), n_clusters=4))
+    for order in "CF":
+        centers, alpha = (np.asarray(rng.normal(size=shape), order=order) for shape in ((2, 4, 3), (2, 2, 4)))
+        found = annealing.moments_of(CENTROIDS["kmeans"], rows, centers, alpha, 1.0, np.ones(2, bool))
+        multipliers.newton(alpha, *(np.asarray(part, order=order) for part in found[:2]), np.ones(2))
+    assert len(soft_labels.add_moments.signatures) == len(newton.held_steps.signatures) == 1
+
+
+def dense_steps(multipliers, mu, excess, slope, ridge):
+    """All duals that are held in one system, start by start."""
+    step = np.zeros(mu.shape)
+    for start in range(len(mu)):
+        j, k = np.nonzero(multipliers.equal | (mu[start] > 0) | (excess[start] > 0))
+        curvature = np.einsum("ag,bg,gab->ab", multipliers.A[j], multipliers.A[j], slope[start][:, k[:, None], k])
+        curvature[np.diag_indices(len(j))] += ridge[start]
+        step[start, j, k] = np.linalg.solve(curvature, excess[start, j, k])
+    return step
+
+
 @pytest.mark.parametrize(("n_groups", "n_clusters"), [(1, 3), (2, 2), (7, 4), (40, 3)])
 @pytest.mark.parametrize("hard", [False, True])
 @pytest.mark.filterwarnings("ignore:Groups with fewer members")
-def test_the_step_by_groups_is_that_of_the_dense_solve(n_groups, n_clusters, hard):
+def test_the_steps_are_those_of_the_dense_solve(n_groups, n_clusters, hard, monkeypatch):
+    """By groups, and by Cholesky's factors for the duals that are held."""
     rng = np.random.default_rng(0)
     code = np.concatenate([np.arange(n_groups), rng.integers(n_groups, size=300)])
     constraint = balance_constraint(encode_groups(code), n_clusters=n_clusters)
@@ -80,10 +103,13 @@ def test_the_step_by_groups_is_that_of_the_dense_solve(n_groups, n_clusters, har
     slope = np.einsum("tgk,kl->tgkl", counts, np.eye(n_clusters)) - np.einsum("tik,til,ig->tgkl", soft, soft, member)
 
     def both(multipliers, mu):
-        return [
-            one.newton(mu, counts, slope, np.full(2, 1e-4)) for one in (multipliers, multipliers._replace(share=None))
-        ]
+        ridge, excess = np.full(2, 1e-4), multipliers.excess(counts)
+        dense = dense_steps(multipliers, mu, excess, slope, ridge)
+        held = multipliers._held_step(mu, excess, slope, ridge)
+        np.testing.assert_allclose(multipliers.alpha(held), multipliers.alpha(dense), rtol=1e-6, atol=1e-6)
+        return multipliers.newton(mu, counts, slope, ridge), dense
 
+    monkeypatch.setattr(annealing, "FEW_DUALS", 0)
     mu = rng.normal(size=(2, n_groups, n_clusters))
     found, dense = both(multipliers, mu)
     np.testing.assert_allclose(multipliers.alpha(found), multipliers.alpha(dense), rtol=1e-6, atol=1e-6)
@@ -111,6 +137,17 @@ def test_duals_are_found_though_few_rows_are_far_away(monkeypatch):
     annealing.Annealer.of(problem, np.random.default_rng(0)).from_one_cluster(8, 10)
     assert np.max(left) <= annealing.ON_THE_WAY  # of the people of an average cluster
     assert np.max(left[-1]) <= max(annealing.UNFAIR, 1.01 * 10 / len(X))  # or one row of an average cluster
+
+
+def test_starts_cool_that_begin_colder_than_one_cluster_would_end(monkeypatch):
+    """Children of clusters that lie far apart once took one step and were taken for cold."""
+    rng, steps = np.random.default_rng(0), []
+    X = rng.normal(size=(300, 2)) + 1000 * np.eye(K, 2)[np.arange(300) % K]
+    annealer = annealing.Annealer.of(problem_of(X, np.arange(300) % 2), rng)
+    solve = annealing.balanced_moments
+    monkeypatch.setattr(annealing, "balanced_moments", lambda *args: steps.append(1) or solve(*args))
+    annealer.cool(X[None, :K], annealer.coldest(annealer.per_row) / 2)
+    assert len(steps) > 5
 
 
 def test_rows_that_are_sorted_part_by_part_cool_as_all_at_once(monkeypatch):

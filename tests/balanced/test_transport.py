@@ -12,9 +12,12 @@ from bayesfair.balanced.cheaper_counts import lengths
 from bayesfair.balanced.transport import assign, cheapest_to_move
 
 
+@pytest.mark.parametrize("whole", [0, 2**16])
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("n_clusters", [1, 2, 5])
-def test_transport_is_as_cheap_as_the_assignment_problem(seed, n_clusters):
+def test_transport_is_as_cheap_as_the_assignment_problem(seed, n_clusters, whole, monkeypatch):
+    """Whether paths look at all rows, or at those that are cheapest to move."""
+    monkeypatch.setattr(transport, "WHOLE", whole)
     rng = np.random.default_rng(seed)
     n_obs = int(rng.integers(n_clusters, 40))
     cost = rng.integers(0, 4, (n_obs, n_clusters)).astype(float) if seed % 3 == 0 else rng.random((n_obs, n_clusters))
@@ -69,15 +72,15 @@ def test_prices_far_from_the_optimum_take_few_paths(monkeypatch, empty):
     if empty:
         counts[0], counts[1] = 0, counts[0] + counts[1]
     prices, paths = 3 * rng.normal(size=n_clusters), []
-    push = transport.Margins.push
-    monkeypatch.setattr(transport.Margins, "push", lambda *args: paths.append(1) or push(*args))
+    walk = transport.along_paths
+    monkeypatch.setattr(transport, "along_paths", lambda *args: paths.append(np.abs(args[2]).sum() // 2) or walk(*args))
     labels, _ = assign(cost, counts, prices)
     assert (np.bincount(labels, minlength=n_clusters) == counts).all()
     rows, columns = linear_sum_assignment(np.repeat(cost, counts, axis=1))
     best = np.repeat(cost, counts, axis=1)[rows, columns].sum()
     assert cost[np.arange(n_obs), labels].sum() == pytest.approx(best, rel=1e-12)
     wrong = np.abs(np.bincount((cost - prices).argmin(1), minlength=n_clusters) - counts).sum() // 2
-    assert len(paths) <= transport.MANY_PATHS < wrong
+    assert sum(paths) <= transport.MANY_PATHS < wrong
 
 
 @pytest.mark.parametrize("ties", [False, True])

@@ -169,6 +169,13 @@ def test_the_modes_of_a_rectangle_are_found_and_weighed():
     assert not isinstance(law, JumpingLaw)
 
 
+@pytest.mark.parametrize(("height", "made"), [(2.0, 16), (9.8, 32)])
+def test_half_of_the_starts_are_left_out_if_the_others_agree(height, made):
+    found = starts_of(law_of(Optimal(), "manhattan", height=height, size=8), ModeSearch(32), 2, 768)[2]
+    assert len(found.log_mass) == made // 16
+    assert found.num_starts == found.starts.sum() == made
+
+
 def test_a_bar_changes_nothing(capsys):
     one, other = (starts_of(law_of(Optimal(), height=9.0), ModeSearch(8), 2, 100, progress_bar=bar) for bar in (0, 1))
     for a, b in zip(one[1], other[1]):
@@ -202,7 +209,7 @@ def test_the_search_takes_at_most_twice_the_sweeps_of_the_warm_up():
         n_starts = min(32, 2 * num_warmup // 48)
         with progress(0, "", False) as bar:
             search = Search(law, tasks(1), bar)
-            modes = find_modes(search, n_starts, 2 * num_warmup // n_starts, 2)
+            modes, _ = find_modes(search, n_starts, 2 * num_warmup // n_starts, 2)
             assert search.spent <= 3 * num_warmup
             if len(modes) > 1:
                 weigh(search, modes, 2, 4 * num_warmup)

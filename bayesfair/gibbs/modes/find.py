@@ -27,18 +27,23 @@ CENTERS = 16  # draws of the centres given the clusters of a snapshot
 NEAR = 3.0  # distance of centres, in spreads, up to which two runs share a mode
 OWN = 1.5  # distance of labels up to which two runs share a mode, relative to how far each of them moves
 FURTHER = 4  # of so many starts one begins from the best of the others
+AGREED = 16  # starts that end in one mode, half of all at least, after which others are left out
 AT_ONCE = 10_000_000  # visits of a task, so that Ctrl-C is heard
 STUCK = 100  # visits for every one that a draw takes, after which a run does not come into the balanced set
 FIRST_CHAIN = 1 << 20  # number of the generator of the first run of the search
 
 
 class Snapshot(NamedTuple):
-    """A run on its way: scalars (None if its labels do not come into balance), lambda, and centres (n, K, d) drawn there."""
+    """A run on its way: scalars (None if its labels do not come into balance), lambda, and centres (n, K, d) drawn there.
+
+    `labels`: those of the first snapshot, if there are no centres to tell runs by.
+    """
 
     state: Any
     scalars: np.ndarray | None
-    lam: float
-    centers: np.ndarray | None
+    lam: float = np.nan
+    centers: np.ndarray | None = None
+    labels: np.ndarray | None = None
 
 
 class Settled(NamedTuple):
@@ -93,37 +98,45 @@ class Search:
         law, begun, n_learn = self.law, [copied(state) for state in states], n_sweeps // 2
         apart, most = max(1, (n_sweeps - n_learn) // SNAPSHOTS), max(1, AT_ONCE // len(law.table.X))
         if not self.made:  # compile in this thread alone, before several would
-            snapshot(law, self.paths, learnt(law, copied(states[0]), 1), 1)
+            snapshots(law, self.paths, learnt(law, copied(states[0]), 1), 1, 1, True)
         for state in begun:
             state.words[:] = self.words()
         for done in range(0, n_learn, most):
             piece = min(most, n_learn - done)
             begun = self.tasks(delayed(learnt)(law, state, piece) for state in begun)
             self.spend(len(begun) * piece)
-        seen, first = [], None
-        for _ in range(SNAPSHOTS):
-            seen.append(self.tasks(delayed(snapshot)(law, self.paths, state, apart) for state in begun))
-            begun = [one.state for one in seen[-1]]
-            self.spend(len(begun) * apart)
-            if first is None:
-                first = [None if self.paths else law.labels(state).copy() for state in begun]
-        return [summed_up(law, *own) for own in zip(first, *seen)]
+        seen, piece = [[] for _ in begun], min(max(1, most // apart), SNAPSHOTS)
+        for done in range(0, SNAPSHOTS, piece):
+            number = min(piece, SNAPSHOTS - done)
+            task = delayed(snapshots)
+            more = self.tasks(task(law, self.paths, state, apart, number, done == 0) for state in begun)
+            seen = [own + further for own, further in zip(seen, more)]
+            begun = [own[-1].state for own in seen]
+            self.spend(len(begun) * number * apart)
+        return [summed_up(law, own) for own in seen]
 
 
-def find_modes(search: Search, n_starts: int, n_sweeps: int, num_chains: int) -> list[Mode]:
-    """The modes that the starts of the law lead to, best first.
+def find_modes(search: Search, n_starts: int, n_sweeps: int, num_chains: int) -> tuple[list[Mode], int]:
+    """(the modes that the starts of the law lead to, best first, how many starts were run).
 
-    One in FURTHER starts from the best run of the others with one centre moved. From the best run of every mode chains go on
-    once more: they show its spread, and merge runs that had not yet arrived.
+    One in FURTHER starts from the best run of the others with one centre moved. The second half of the starts is left out if
+    at least AGREED have ended in one mode. From the best run of every mode chains go on once more: they show its spread, and
+    merge runs that had not yet arrived.
     """
     n_further = n_starts // FURTHER if search.paths is not None and len(search.law.table.X) < MANY else 0
-    runs = search.settle(search.law.starts(n_starts - n_further), n_sweeps)
-    modes = grouped(runs)
-    if n_further and modes:
-        further = relocated(search.law, search.paths, modes[0].best.state, n_further)
-        modes = grouped([*runs, *search.settle(further, n_sweeps)])
+    starts, rng = search.law.starts(n_starts - n_further), np.random.default_rng(search.law.table.seed)
+    parts, runs, modes = 2 if n_starts >= 2 * AGREED else 1, [], []
+    for part in range(parts):
+        runs += search.settle(starts[part::parts], n_sweeps)
+        modes = grouped(runs)
+        if n_further and modes:
+            further = relocated(search.law, search.paths, modes[0].best.state, n_further // parts, rng)
+            runs += search.settle(further, n_sweeps)
+            modes = grouped(runs)
+        if len(modes) == 1 and None not in runs:
+            break
     if len(modes) < 2:
-        return modes
+        return modes, len(runs)
     further = n_starts * n_sweeps // (4 * len(modes))
     copies = max(1, min(num_chains, further // (2 * SNAPSHOTS)))
     begun, n_sweeps = [mode.best.state for mode in modes for _ in range(copies)], max(further // copies, 2 * SNAPSHOTS)
@@ -135,12 +148,12 @@ def find_modes(search: Search, n_starts: int, n_sweeps: int, num_chains: int) ->
         own = {id(run) for run in again[at * copies : (at + 1) * copies]}
         home = max(arrived, key=lambda there: sum(id(run) in own for run in there.runs))
         home.starts += mode.starts
-    return arrived
+    return arrived, len(runs)
 
 
-def relocated(law, paths, state, number: int) -> list:
+def relocated(law, paths, state, number: int, rng) -> list:
     """States like this one with one of its centres moved to a unit, one that pays much more likely: k-means cannot do that."""
-    rng, n_clusters, states = np.random.default_rng(law.table.seed), law.table.n_clusters, []
+    n_clusters, states = law.table.n_clusters, []
     x, weight, cluster = paths.clustered(state)
     means = np.stack([np.average(x[cluster == k], 0, weight[cluster == k]) for k in range(n_clusters)])
     cost = weight * law.table.loss.dissimilarity.divergence(x, means[cluster])
@@ -154,11 +167,18 @@ def relocated(law, paths, state, number: int) -> list:
     return states
 
 
-def snapshot(law, paths, state, apart) -> Snapshot:
-    """One task: a run some sweeps later."""
+def snapshots(law, paths, state, apart, number, is_first) -> list[Snapshot]:
+    """One task: a run every so many sweeps."""
+    return [snapshot(law, paths, state, apart, is_first and at == 0) for at in range(number)]
+
+
+def snapshot(law, paths, state, apart, is_first) -> Snapshot:
+    """A run some sweeps later."""
     scalars = sweeps_later(law, state, apart)
-    if paths is None or scalars is None:
-        return Snapshot(state, scalars, np.nan, None)
+    if paths is None:
+        return Snapshot(state, scalars, labels=law.labels(state).copy() if is_first else None)
+    if scalars is None:
+        return Snapshot(state, scalars)
     lam, mass, total = paths.sums(state)
     centers = np.empty((CENTERS, *total.shape))
     draw_many(state.words, law.code, lam, mass, total, centers)
@@ -172,14 +192,14 @@ def sweeps_later(law, state, number) -> np.ndarray | None:
     return room.scalars[0] if law.advance(state, number, visits, room, 0) else None
 
 
-def summed_up(law, first, *seen: Snapshot) -> Settled | None:
-    """The end of a run that was seen so often; `first`: its labels when it was seen first."""
+def summed_up(law, seen: list[Snapshot]) -> Settled | None:
+    """The end of a run that was seen so often."""
     if any(one.scalars is None for one in seen):
         return None
     of = dict(zip(law.statistics, np.mean([one.scalars for one in seen], axis=0)))
     place = (None, None) if seen[-1].centers is None else located([one.centers for one in seen])
     state, lam = seen[-1].state, float(np.mean([one.lam for one in seen]))
-    return Settled(state, first, law.labels(state), of.get("lp", np.nan), of["clustering_loss"], lam, *place)
+    return Settled(state, seen[0].labels, law.labels(state), of.get("lp", np.nan), of["clustering_loss"], lam, *place)
 
 
 def located(centers: list[np.ndarray]):

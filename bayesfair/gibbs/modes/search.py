@@ -23,7 +23,7 @@ class ModeSearch(BaseEstimator):
     Parameters
     ----------
     num_starts : int, at least 1, default 32
-        Short runs from different starts that look for modes.
+        Short runs from different starts that look for modes. Half of them, but at least 16, are enough if all end in one.
     jumps : "auto", int or None, default "auto"
         The steps of the longest jumps between modes, by which they are weighed and crossed. "auto" makes jumps longer until
         masses or their bounds decide, within a budget of sweeps. None makes none: masses are not known then.
@@ -81,7 +81,7 @@ def starts_of(law, search: ModeSearch | None, num_chains: int, num_warmup: int, 
     budget = num_chains * num_warmup
     with progress(2 * budget, "modes", progress_bar, at_most=True) as bar:
         looking = Search(law, tasks(n_jobs), bar)
-        modes = find_modes(looking, n_starts, min(budget // n_starts, MOST_SWEEPS), num_chains)
+        modes, n_starts = find_modes(looking, n_starts, min(budget // n_starts, MOST_SWEEPS), num_chains)
         if not modes:
             return law, law.starts(num_chains), None
         masses = None
