@@ -5,6 +5,7 @@ from importlib import import_module
 
 import numpy as np
 
+from bayesfair._check import Refusal
 from bayesfair._memory import in_words
 from bayesfair.posterior.schema import groups_of
 from bayesfair.posterior.view import once
@@ -60,7 +61,9 @@ def restored(value):
         return getattr(import_module(_NAMED_TUPLES[kind]), kind)(*items)  # loads JAX, which few settings need
     makers = {"tuple": tuple, "dict": dict, "array": np.array}
     if kind not in makers:
-        raise ValueError(f"Settings hold a {kind!r}, which this version does not know. Read them with a newer one.")
+        raise ValueError(
+            Refusal(f"Settings hold a {kind!r}, which this version does not know. Read them with a newer one.")
+        )
     return makers[kind](items)
 
 

@@ -6,7 +6,7 @@ from itertools import zip_longest
 
 import numpy as np
 
-from bayesfair._check import counts_rows, index_of, message, raise_other_rows
+from bayesfair._check import Refusal, counts_rows, index_of, message, raise_other_rows
 from bayesfair._names import DataArray, DataTree
 from bayesfair.fairness.groups import Groups
 from bayesfair.posterior.labels import LabelDraws
@@ -84,7 +84,7 @@ def check_whole(tree, argument, remedy):
     cut = other_than_run(tree)
     if cut:
         what = " and ".join(cut.values())
-        raise ValueError(f"{argument} holds {what}: it is not the whole run and cannot be continued. {remedy}")
+        raise ValueError(Refusal(f"{argument} holds {what}: it is not the whole run and cannot be continued. {remedy}"))
 
 
 def other_than_run(tree: "DataTree") -> dict[str, str]:
