@@ -107,9 +107,8 @@ def choose_columns(table, wanted: Wanted) -> ChosenColumns:
     left_out = {name: reason for name, reason in (reasons | ({names: why} if names else {})).items() if reason}
     numbers = {name: pair for name, pair in numbers.items() if name not in left_out}
     if wanted.features != [] and not (numbers or wanted.categories):
-        got = f"none; left out: {_with_reasons(left_out)}"
         remedy = "Encode categories as numbers in the file first, or name them in --categorical."
-        raise WrongUse(message("--features", "leave numeric columns", got, remedy))
+        raise WrongUse(f"No numeric column is left as a feature. Left out: {_with_reasons(left_out)}. {remedy}")
     weight = {name: numbers_of(table[name], *wanted.style) for name in [wanted.weights] if name}
     parts = {
         "--features": _numeric(table, "--features", numbers),
@@ -137,7 +136,7 @@ def _check_names(table, wanted):
     """Raise a WrongUse if columns named by options are not in the table, or are named by two options."""
     if wanted.thousands == wanted.decimal:
         remedy = "For 1.234,5 pass --decimal , --thousands ."
-        raise WrongUse(message("--thousands", "be another character than --decimal", repr(wanted.thousands), remedy))
+        raise WrongUse(message("--thousands", "differ from --decimal", repr(wanted.thousands), remedy))
     named = {"--sensitive": wanted.sensitive, "--features": wanted.features or [], "--categorical": wanted.categories}
     alone = {"--weights": wanted.weights, "--index": wanted.index, "--clusters": wanted.clusters}
     named |= {option: [name] for option, name in alone.items() if name is not None}
@@ -306,7 +305,7 @@ def _complete(parts, drop):
         return kept, {name: n for counts in holes.values() for name, n in counts.items()}
     if drop:
         remedy = "Leave out columns that are mostly empty by naming the others in --features."
-        raise WrongUse(message("--missing", "leave rows that have a value everywhere", "none", remedy))
+        raise WrongUse(f"Every row lacks some value, so --missing drop leaves no row. {remedy}")
     got = listed(f"{n} missing in {name!r}" for counts in holes.values() for name, n in counts.items())
     remedy = "Leave those columns out, fill those cells, or drop those rows: --missing drop."
     if "--sensitive" in holes:
@@ -320,7 +319,7 @@ def _tell_markers(option, columns):
         found = values[values.isin(MARKERS)].value_counts()
         if len(found):
             told = listed(f"{text!r} ({count:,} rows)" for text, count in found.items())
-            tell(f"{option} {name}: {told} counts as a value. If it means missing, --na {quote(found.index[0])}.")
+            tell(f"{option} {name}: {told} counts as a value. If it means missing, pass --na {quote(found.index[0])}.")
 
 
 def check_several(groups):

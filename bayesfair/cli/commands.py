@@ -110,10 +110,10 @@ def _check_out(arguments):
         check_ending(out)
     elif is_table(out):
         remedy = f"Name it run.nc; then bayesfair memberships run.nc --out {out.name} writes the table."
-        raise WrongUse(message("--out", "be no table, as a posterior goes there", repr(out.name), remedy))
+        raise WrongUse(message("--out", "name a run, as the method leaves a posterior", repr(out.name), remedy))
     elif out.suffix == ".zarr" and arguments.method != "gibbs":
-        rule, remedy = "come with --method gibbs if it ends in .zarr", "Name it run.nc: others keep no draws on disk."
-        raise WrongUse(message("--out", rule, f"--method {arguments.method}", remedy))
+        remedy = "Name it run.nc: only gibbs writes draws as they are made."
+        raise WrongUse(message("--out", f"end in .nc with --method {arguments.method}", repr(out.name), remedy))
 
 
 def _provenance(arguments, columns) -> dict[str, str]:

@@ -77,7 +77,7 @@ def check_output(places, arguments):
         got = repr(os.fspath(place))
         for file in reads:
             if file is not None and file.exists() and place.samefile(file):
-                rule, remedy = f"be another file than {os.fspath(file)!r}, which is read", "Choose another name."
+                rule, remedy = f"differ from {os.fspath(file)!r}, which is read", "Choose another name."
                 raise WrongUse(message("--out", rule, got, remedy))
         if not arguments.overwrite:
             remedy = "Choose another name, or add --overwrite to replace the file."
@@ -182,7 +182,7 @@ def print_clusters(title, labels, groups, weights):
     print(f"The least balance of a cluster is {least:.3f}. No clustering exceeds that of the data, {best:.3f}.")
     if weights is not None:
         weighed = bf.fairness.balance(labels, groups, sample_weight=weights)
-        print(f"All of this counts rows. By their weights the least balance is {weighed:.3f}.")
+        print(f"These figures count rows. By weight, the least balance is {weighed:.3f}.")
 
 
 def _rounded_down(rows):

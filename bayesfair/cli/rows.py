@@ -112,7 +112,7 @@ def under_names_of(tree, place, names):
     """The rows of a tree that a table has, under the table's `names` (rows,); `place`: of `places_in_run`."""
     rows = np.flatnonzero(place >= 0)
     if not len(rows):
-        raise WrongUse(message("--run", "be of rows of the table", "none of them", ANOTHER_FILE))
+        raise WrongUse(message("--run", "hold rows of the table", "none of them", ANOTHER_FILE))
     rows = rows[np.argsort(place[rows])]
     if len(rows) < tree["posterior"].sizes["obs"]:
         tree = tree.isel(obs=place[rows], missing_dims="ignore")
@@ -140,7 +140,7 @@ def columns_of_fit(table, arguments, estimator, **given) -> ChosenColumns:
     names = getattr(estimator, "feature_names_in_", None)
     if names is None:
         remedy = "Use predict_proba or reassign in Python, or fit a table whose columns have names."
-        raise WrongUse(message("RUN.nc", "have names for its features", "a fit of an array", remedy))
+        raise WrongUse(message("RUN.nc", "come from a table with names of columns", "a fit of an array", remedy))
     lacking = [typed(name) for name in names if name not in table]
     if lacking:
         remedy = f"The table has: {listed(map(typed, table), 40)}.{separator_hint(table)}"

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import bayesfair as bf
-from bayesfair._check import listed
+from bayesfair._check import Refusal, listed
 from bayesfair._files import unwritable
 from bayesfair.cli import main
 from bayesfair.cli.arguments import parse
@@ -378,6 +378,7 @@ def test_a_bug_shows_its_traceback_and_asks_to_be_reported(capsys, command):
     ("command", "status", "text"),
     [
         (lambda: bf.fairness.encode_groups([]), 2, "`--sensitive` must hold at least one row"),
+        (unable(ImportError(Refusal("people.parquet needs the package pyarrow"))), 2, "people.parquet needs"),
         (unable(MemoryError("Unable to allocate 3 TiB")), 1, "out of memory. Ask for fewer draws"),
         (unable(RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes.")), 1, "out of memory"),
         (unable(PermissionError(errno.EACCES, "Permission denied", "x.png")), 1, "'x.png': Permission denied"),

@@ -89,7 +89,7 @@ def test_an_audit_asks_a_run_about_the_same_rows_in_any_order(runs, people, tmp_
         none = people.assign(x1=people["x1"] + 50, id=people["id"] + 1000)
         none.to_csv(tmp_path / "none.csv", index=False)
         assert main([*command[:1], str(tmp_path / "none.csv"), *command[2:]]) == 2
-        assert "be of rows" in capsys.readouterr().err
+        assert "hold rows of the table" in capsys.readouterr().err
 
 
 def test_new_rows_are_placed_by_the_sensitive_column_of_the_fit(runs, people, tmp_path, capsys):

@@ -128,7 +128,7 @@ def test_one_text_among_numbers_is_told_with_what_to_type(tmp_path):
         (b"PK\x03\x04\x14\x00\x06\x00", "several columns"),
         ("x,s\n1,\u00fc\n".encode("latin-1"), "can't decode byte 0xfc.*--encoding, such as cp1252"),
         ("x,s\n1,a\n".encode("utf-16"), "can't decode byte 0xff.*--encoding, such as cp1252 or utf-16"),
-        ("x,s\na,a\nb,b\n", "`--features` must leave numeric columns, got none; left out: x"),
+        ("x,s\na,a\nb,b\n", "No numeric column is left as a feature. Left out: x"),
     ],
 )
 def test_other_files_are_refused_in_our_words(tmp_path, text, match):
@@ -148,7 +148,9 @@ def test_thousands_are_read(tmp_path, cells, style):
     lines = "".join(f'"{cell}",{"ab"[row % 2]}\n' for row, cell in enumerate(cells))
     table = table_of(tmp_path, "income,s\n" + lines)
     assert choose_columns(table, Wanted(["s"], **style)).features["income"].tolist() == [25836, 950, -1234.5]
-    with pytest.raises(ValueError, match="must be another character than --decimal"):
+    with pytest.raises(ValueError, match="the text '12,5' in 'x', row 1"):  # 125 to `pandas.read_csv`
+        choose_columns(table_of(tmp_path, 'x,s\n"12,5",a\n950,b\n'), Wanted(["s"], ["x"], thousands=","))
+    with pytest.raises(ValueError, match="must differ from --decimal"):
         choose_columns(table, Wanted(["s"], thousands=".", decimal="."))
 
 
