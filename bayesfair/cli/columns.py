@@ -62,7 +62,7 @@ class Wanted(NamedTuple):
 
     sensitive: list
     features: list | None = None  # None for every numeric column that is not row names or constant, [] for none
-    categorical_features: list | None = None
+    categorical_features: Sequence[str] = ()
     weights: str | None = None
     index: str | None = None
     clusters: str | None = None
@@ -79,43 +79,34 @@ class Wanted(NamedTuple):
         return cls(**given | chosen)
 
     @property
-    def categories(self):
-        return self.categorical_features or []
-
-    @property
     def style(self):
         """(what means missing, the decimal point, the mark of thousands)."""
         return tuple(self.na), self.decimal, self.thousands
+
+    @property
+    def named(self):
+        """{option: the columns that it names}."""
+        lists = {
+            "--sensitive": self.sensitive,
+            "--features": self.features or [],
+            "--categorical": self.categorical_features,
+        }
+        alone = {"--weights": self.weights, "--index": self.index, "--clusters": self.clusters}
+        return lists | {option: [] if name is None else [name] for option, name in alone.items()}
 
 
 def choose_columns(table, wanted: Wanted) -> ChosenColumns:
     """The columns of a table of text and numbers; categories are features as they stand."""
     _check_names(table, wanted)
-    apart = [
-        *wanted.sensitive,
-        *([wanted.weights] * bool(wanted.weights)),
-        *([wanted.clusters] * bool(wanted.clusters)),
-    ]
-    used = [*apart, *wanted.categories, *(wanted.features or [])]
-    names, why = column_of_names(table, wanted.index, used)
-    asked = [name for name in table if name not in apart] if wanted.features is None else wanted.features
-    numbers = {name: numbers_of(table[name], *wanted.style) for name in asked if name not in wanted.categories}
-    reasons = {name: "not in --features" for name in table if name not in used}
-    if wanted.features is None:
-        reasons = {name: _reason(table[name], *pair) for name, pair in numbers.items()}
-    reasons |= {name: ROWS_OF_PANDAS for name in table.attrs.get(ROW_NAMES, ()) if name in reasons}
-    left_out = {name: reason for name, reason in (reasons | ({names: why} if names else {})).items() if reason}
-    numbers = {name: pair for name, pair in numbers.items() if name not in left_out}
-    if wanted.features != [] and not (numbers or wanted.categories):
-        remedy = "Encode categories as numbers in the file first, or name them in --categorical."
-        raise WrongUse(f"No numeric column is left as a feature. Left out: {_with_reasons(left_out)}. {remedy}")
-    weight = {name: numbers_of(table[name], *wanted.style) for name in [wanted.weights] if name}
+    named = wanted.named
+    names, why = column_of_names(table, wanted.index, {name for used in named.values() for name in used})
+    numbers, left_out = _features(table, wanted, {} if names is None else {names: why})
     parts = {
         "--features": _numeric(table, "--features", numbers),
-        "--categorical": _categories(table, wanted.categories, wanted),
-        "--weights": _numeric(table, "--weights", weight).astype(float),
-        "--sensitive": _categories(table, wanted.sensitive, wanted),
-        "--clusters": _categories(table, [name for name in [wanted.clusters] if name], wanted),
+        "--categorical": _categories(table, named["--categorical"], wanted),
+        "--weights": _numeric(table, "--weights", _as_numbers(table, named["--weights"], wanted)).astype(float),
+        "--sensitive": _categories(table, named["--sensitive"], wanted),
+        "--clusters": _categories(table, named["--clusters"], wanted),
     }
     if wanted.missing_group is not None:
         groups = parts["--sensitive"]
@@ -123,13 +114,34 @@ def choose_columns(table, wanted: Wanted) -> ChosenColumns:
     kept, dropped = _complete(parts, wanted.missing == "drop")
     rows = row_names(table, names)[kept]
     X, kinds, weight, groups, clusters = (part[kept].set_axis(rows) for part in parts.values())
-    for option, part in {"--sensitive": groups, "--clusters": clusters}.items():
-        _tell_markers(option, part)
+    _tell_markers({"--sensitive": groups, "--clusters": clusters})
     groups = _in_own_order(groups, table.attrs.get(ORDERS, {}))
     weight, clusters = (None if one.empty else one.iloc[:, 0] for one in (weight, clusters))
-    return ChosenColumns(
-        X.join(kinds.astype(object)), groups, left_out, dropped, weight, clusters, names, int((~kept).sum())
-    )
+    n_dropped = int((~kept).sum())
+    return ChosenColumns(X.join(kinds.astype(object)), groups, left_out, dropped, weight, clusters, names, n_dropped)
+
+
+def _as_numbers(table, names, wanted):
+    return {name: numbers_of(table[name], *wanted.style) for name in names}
+
+
+def _features(table, wanted, names):
+    """({numeric feature: result of `numbers_of`}, {other column: why it is none}); `names`: the second of the row names."""
+    others = [name for name in table if name not in (*wanted.sensitive, wanted.weights, wanted.clusters)]
+    asked = others if wanted.features is None else wanted.features
+    numbers = _as_numbers(table, [name for name in asked if name not in wanted.categorical_features], wanted)
+    if wanted.features is None:
+        reasons = {name: _reason(table[name], *pair) for name, pair in numbers.items()}
+    else:
+        used = (*wanted.features, *wanted.categorical_features)
+        reasons = {name: "not in --features" for name in others if name not in used}
+    reasons |= {name: ROWS_OF_PANDAS for name in table.attrs.get(ROW_NAMES, ()) if name in reasons} | names
+    left_out = {name: reason for name, reason in reasons.items() if reason is not None}
+    numbers = {name: pair for name, pair in numbers.items() if name not in left_out}
+    if wanted.features != [] and not (numbers or wanted.categorical_features):
+        remedy = "Encode categories as numbers in the file first, or name them in --categorical."
+        raise WrongUse(f"No numeric column is left as a feature. Left out: {_with_reasons(left_out)}. {remedy}")
+    return numbers, left_out
 
 
 def _check_names(table, wanted):
@@ -137,9 +149,7 @@ def _check_names(table, wanted):
     if wanted.thousands == wanted.decimal:
         remedy = "For 1.234,5 pass --decimal , --thousands ."
         raise WrongUse(message("--thousands", "differ from --decimal", repr(wanted.thousands), remedy))
-    named = {"--sensitive": wanted.sensitive, "--features": wanted.features or [], "--categorical": wanted.categories}
-    alone = {"--weights": wanted.weights, "--index": wanted.index, "--clusters": wanted.clusters}
-    named |= {option: [name] for option, name in alone.items() if name is not None}
+    named = wanted.named
     for option, names in named.items():
         missing = [name for name in names if name not in table]
         if missing:
@@ -313,9 +323,9 @@ def _complete(parts, drop):
     raise WrongUse(message("` and `".join(holes), f"have a value in all {len(kept)} rows", got, remedy))
 
 
-def _tell_markers(option, columns):
-    """Warn of texts that often mean a missing value, and that are a group or a cluster here."""
-    for name, values in columns.items():
+def _tell_markers(tables):
+    """Warn of texts that often mean a missing value, and that are a group or a cluster here; tables {option: columns}."""
+    for option, name, values in ((option, *pair) for option, columns in tables.items() for pair in columns.items()):
         found = values[values.isin(MARKERS)].value_counts()
         if len(found):
             told = listed(f"{text!r} ({count:,} rows)" for text, count in found.items())
