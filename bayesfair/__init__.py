@@ -26,7 +26,6 @@ _ROOMS = (
     "estimators",
     "plots",
     "reports",
-    "cli",
 )
 _HOMES = {
     "BalancedKMeans": "bayesfair.engines",
@@ -46,7 +45,6 @@ __all__ = ["__version__", *_HOMES, *_ROOMS]
 
 if TYPE_CHECKING:  # the same names for type checkers, which do not call `__getattr__`
     from bayesfair import balanced as balanced
-    from bayesfair import cli as cli
     from bayesfair import datasets as datasets
     from bayesfair import distributed as distributed
     from bayesfair import engines as engines

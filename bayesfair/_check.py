@@ -24,9 +24,15 @@ WIDE = "Int128", "UInt128"  # of polars, which NumPy lacks
 NOT_NUMERIC = "Encode or drop the columns that are not numeric."
 
 
+class Refusal(str):
+    """What the user is told in an error of any class. An error without one is a bug: the shell shows its traceback."""
+
+    __slots__ = ()
+
+
 def message(argument, rule, value, remedy):
     """The form of an error: "`argument` must rule, got value. Remedy."; a value, perhaps personal data, is shortened."""
-    return f"`{argument}` must {rule}, got {_shortened(value)}. {remedy}"
+    return Refusal(f"`{argument}` must {rule}, got {_shortened(value)}. {remedy}")
 
 
 def _shortened(value):

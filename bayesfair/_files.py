@@ -7,7 +7,7 @@ import shutil
 import stat
 from pathlib import Path
 
-from bayesfair._check import message, tell
+from bayesfair._check import Refusal, message, tell
 
 COLUMNAR = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather"}  # endings of tables
 ROOT_OF_STORE = "zarr.json"  # a file of the folder that every commit replaces
@@ -34,7 +34,9 @@ def check_destination(path, argument="path"):
     path = at_home(path)
     path = Path(os.path.realpath(path)) if os.path.islink(path) else path
     if not os.path.isdir(path.parent):
-        raise FileNotFoundError(f"There is no folder {os.fspath(path.parent)!r}. Make it first, or choose another.")
+        raise FileNotFoundError(
+            Refusal(f"There is no folder {os.fspath(path.parent)!r}. Make it first, or choose another.")
+        )
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:

@@ -67,8 +67,8 @@ def is_module(parts):
 def fault(file, name):
     """What is wrong with a name in a file, or None."""
     room, module = file.split("/")[0], module_of(name)
-    if room == "__init__.py":
-        return None  # the front door leads everywhere
+    if room in ("__init__.py", "__main__.py"):
+        return None  # the front doors lead everywhere
     if not name[-1]:  # a string holds the beginning alone
         return "names a module that nobody can read here"
     if not module or module[0] not in ORDER:
@@ -198,3 +198,21 @@ def test_a_class_name_means_one_thing():
         if isinstance(node, ast.ClassDef)
     ]
     assert sorted({name for name in names if names.count(name) > 1}) == []
+
+
+TOLD = "ValueError", "TypeError", "ImportError", "OSError", "FileNotFoundError", "PermissionError", "IsADirectoryError"
+
+
+def bare(code):
+    """The lines on which an error is made of plain text, which the shell would show as a bug."""
+    calls = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call) and len(node.args) == 1]
+    made = [(node.lineno, node.args[0]) for node in calls if getattr(node.func, "id", "") in TOLD]
+    return [line for line, text in made if isinstance(text, (ast.Constant, ast.JoinedStr, ast.BinOp))]
+
+
+def test_every_error_for_the_user_has_a_text_that_says_so():
+    """By `message` or `Refusal`; only what is caught where it is raised goes without."""
+    assert bare("raise ValueError(f'{x} is wrong')\nraise OSError(message('x', 'be', x, ''))") == [1]
+    rooms = [file for file in FILES if not file.startswith("cli/")]  # which has WrongUse
+    found = {file: lines for file in rooms if (lines := bare((ROOT / file).read_text()))}
+    assert {file: len(lines) for file, lines in found.items()} == {"_check.py": 1}, found

@@ -1,4 +1,4 @@
-"""The command line, `bayesfair demo | fit | compare | assign | ...`. Everything it does is one or two calls of the package."""
+"""The command line, `bayesfair fit | summary | ...`. Everything it does is one or two calls of the package."""
 
 from bayesfair.cli.entry import main
 

@@ -10,40 +10,10 @@ import bayesfair as bf
 from bayesfair._check import listed, message
 from bayesfair._files import check_destination
 from bayesfair._progress import one_step
+from bayesfair.cli import output, rows
 from bayesfair.cli.columns import Wanted, check_several, choose_columns, column_of_names, row_names, standardized
-from bayesfair.cli.exit_status import writing
-from bayesfair.cli.new_rows import assigned, columns_of_fit
+from bayesfair.cli.entry import WrongUse, writing
 from bayesfair.cli.options import estimator_class, settings_of_method
-from bayesfair.cli.output import (
-    LINE,
-    PICTURES,
-    check_output,
-    draw_pictures,
-    leaves_posterior,
-    place_for,
-    print_clusters,
-    print_comparison,
-    print_fit,
-    print_next_steps,
-    print_point_estimate,
-    print_summary,
-    print_verdict,
-    quietly,
-    replaced,
-    save,
-    shows_progress,
-)
-from bayesfair.cli.results import beside, clusters_of, draws_of
-from bayesfair.cli.same_rows import (
-    DIGEST,
-    NAMES,
-    NUMBERED,
-    check_index,
-    places_by_name,
-    places_in_run,
-    sha256_of,
-    under_names_of,
-)
 from bayesfair.cli.tables import check_ending, is_table, read_table, to_csv, typed, write_table
 from bayesfair.posterior.diagnostics import scalar_table
 from bayesfair.posterior.found_modes import modes_sentence
@@ -55,17 +25,17 @@ def demo(arguments):
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 
-    places = [place_for(arguments.out / name) for name in ("run.nc", *PICTURES)]
-    check_output(places, arguments)
+    places = [output.place_for(arguments.out / name) for name in ("run.nc", *output.PICTURES)]
+    output.check_output(places, arguments)
     data = bf.datasets.load_diabetes()
     print(data, flush=True)
-    X = standardized(data.features)
-    plain = KMeans(3, n_init=10, random_state=arguments.random_state).fit_predict(X)
-    asked = {name: getattr(arguments, name) for name in ("num_chains", "num_warmup", "num_draws", "random_state")}
-    settings = {"n_clusters": 3, "progress_bar": shows_progress(), **asked}
+    X, seed = standardized(data.features), arguments.seed
+    plain = KMeans(3, n_init=10, random_state=seed).fit_predict(X)
+    settings = {name: getattr(arguments, name) for name in ("num_chains", "num_warmup", "num_draws")}
+    settings |= {"n_clusters": 3, "random_state": seed, "progress_bar": output.shows_progress()}
     estimator = bf.GibbsFairClustering(target="labels", **settings).fit(X, sensitive_features=data.sensitive)
-    _, status = save(estimator, places[0])
-    print_point_estimate(estimator)
+    _, status = output.save(estimator, places[0])
+    output.print_point_estimate(estimator)
     print(f"\nbalance without fairness (k-means)    {bf.fairness.balance(plain, data.sensitive):.3f}")
     print(f"balance of the point estimate         {bf.fairness.balance(estimator.labels_, data.sensitive):.3f}")
     _print_target("labels", estimator)
@@ -74,8 +44,8 @@ def demo(arguments):
         over_fairlets = bf.GibbsFairClustering(target="optimal", modes=None, **settings)
         _print_target("optimal", over_fairlets.fit(X, sensitive_features=data.sensitive))
     view = View.of(estimator.posterior_)
-    print_summary(view)
-    draw_pictures(view, arguments.out)
+    output.print_summary(view)
+    output.draw_pictures(view, arguments.out)
     return status
 
 
@@ -87,29 +57,37 @@ def _print_target(name, estimator):
 
 def fit(arguments):
     """Sample the posterior of a table: print the features first, then save the run and judge it."""
-    with quietly(arguments.quiet):
-        return _fit(arguments)
+    with output.quietly(arguments.quiet):
+        settings, show = settings_of_method(arguments), output.shows_progress(arguments.quiet)
+        estimator = estimator_class(arguments.method)(progress_bar=show, **settings)
+        _check_out(arguments)
+        X, columns = _read_columns(arguments)
+        more = {} if columns.weights is None else {"sample_weight": columns.weights}
+        if arguments.method == "balanced-kmeans":
+            return _fit_once(estimator, X, columns, more, arguments)
+        estimator.provenance = _provenance(arguments, columns)
+        is_zarr = arguments.out.suffix == ".zarr"
+        more |= {"store": arguments.out} if is_zarr else {}
+        replacing = output.replaced(arguments.out) if is_zarr and arguments.overwrite else nullcontext()
+        with replacing, _saving_draws(estimator, arguments.out):
+            estimator.fit(X, sensitive_features=columns.sensitive, **more)
+        return _saved_and_judged(estimator, arguments.out, _of_table(arguments))
 
 
-def _fit(arguments):
+def _fit_once(estimator, X, columns, more, arguments):
+    """Fit one clustering: print how it ended, and write a table of the rows' clusters."""
+    import pandas as pd
+
     from bayesfair.engines.tables import read_groups  # loads scikit-learn
 
-    settings = settings_of_method(arguments)
-    estimator = estimator_class(arguments.method)(progress_bar=shows_progress(arguments.quiet), **settings)
-    _check_out(arguments, estimator)
-    X, columns = _read_columns(arguments, estimator)
-    estimator.provenance = _provenance(arguments, columns)
-    is_zarr = arguments.out.suffix == ".zarr"
-    more = {"store": arguments.out} if is_zarr else {}
-    more |= {} if columns.weights is None else {"sample_weight": columns.weights}
-    replacing = replaced(arguments.out) if is_zarr and arguments.overwrite else nullcontext()
-    with replacing, _saving_draws(estimator, arguments.out):
-        estimator.fit(X, sensitive_features=columns.sensitive, **more)
-    if leaves_posterior(estimator):
-        return _saved_and_judged(estimator, arguments.out, _of_table(arguments))
+    estimator.fit(X, sensitive_features=columns.sensitive, **more)
     groups = read_groups(estimator, columns.sensitive, len(X))
-    print_fit(estimator, groups, columns.weights)
-    return _write(clusters_of(estimator, X, groups), arguments)
+    ended = "converged" if estimator.converged_ else "not converged"
+    value = estimator.objective_trace_[-1]
+    print(f"{type(estimator).__name__}: {ended} after {estimator.n_iter_} iterations, objective {value:.6g}")
+    output.print_clusters("Clusters", estimator.labels_, groups, columns.weights)
+    names = [groups.names[code] for code in groups.code]
+    return _write(pd.DataFrame({"obs": X.index, "cluster": estimator.labels_, "group": names}), arguments)
 
 
 @contextmanager
@@ -120,22 +98,22 @@ def _saving_draws(estimator, run_file):
         yield
     except BaseException:
         if getattr(estimator, "posterior_", None) is not before:
-            save(estimator, run_file)
+            output.save(estimator, run_file)
         raise
 
 
-def _check_out(arguments, estimator):
+def _check_out(arguments):
     """A place for the results, of the kind that the method makes."""
-    out = place_for(arguments.out)
-    check_output([out], arguments)
-    if not leaves_posterior(estimator):
+    out = output.place_for(arguments.out)
+    output.check_output([out], arguments)
+    if arguments.method == "balanced-kmeans":
         check_ending(out)
     elif is_table(out):
-        remedy = f"Name it run.nc; bayesfair memberships run.nc --out {out.name} writes the table then."
-        raise ValueError(message("--out", "be no table, as a posterior goes there", repr(out.name), remedy))
+        remedy = f"Name it run.nc; then bayesfair memberships run.nc --out {out.name} writes the table."
+        raise WrongUse(message("--out", "name a run, as the method leaves a posterior", repr(out.name), remedy))
     elif out.suffix == ".zarr" and arguments.method != "gibbs":
-        rule, remedy = "come with --method gibbs if it ends in .zarr", "Name it run.nc: others keep no draws on disk."
-        raise ValueError(message("--out", rule, f"--method {arguments.method}", remedy))
+        remedy = "Name it run.nc: only gibbs writes draws as they are made."
+        raise WrongUse(message("--out", f"end in .nc with --method {arguments.method}", repr(out.name), remedy))
 
 
 def _provenance(arguments, columns) -> dict[str, str]:
@@ -143,8 +121,8 @@ def _provenance(arguments, columns) -> dict[str, str]:
     scaled = "divided by their standard deviation" if arguments.standardize else "as they are in the file"
     return {
         "File": os.fspath(arguments.table),
-        DIGEST: sha256_of(arguments.table),
-        NAMES: NUMBERED if columns.names is None else typed(columns.names),
+        rows.DIGEST: rows.sha256_of(arguments.table),
+        rows.NAMES: rows.NUMBERED if columns.names is None else typed(columns.names),
         "Command": arguments.typed,
         "Sensitive columns": listed(map(typed, columns.sensitive)),
         "Features": listed(map(typed, columns.features)) or "none",
@@ -158,7 +136,7 @@ def _check_table_out(arguments):
     """A place for a table, if it is not printed."""
     if arguments.out is not None:
         check_ending(arguments.out)
-        check_output([place_for(arguments.out)], arguments)
+        output.check_output([output.place_for(arguments.out)], arguments)
 
 
 def _of_table(arguments):
@@ -170,32 +148,33 @@ def _of_table(arguments):
 
 
 def _saved_and_judged(estimator, run_file, of_table=""):
-    saved_to, status = save(estimator, run_file)
+    saved_to, status = output.save(estimator, run_file)
     if hasattr(estimator, "labels_"):
-        print_point_estimate(estimator)
-    print_verdict(estimator.posterior_)
-    print_next_steps(saved_to, of_table)
+        output.print_point_estimate(estimator)
+    output.print_verdict(estimator.posterior_)
+    if saved_to is not None:
+        output.print_next_steps(saved_to, of_table)
     return status
 
 
 def compare(arguments):
     """Fit a method at several numbers of clusters; print the costs and, if asked for, write them as a table."""
-    with quietly(arguments.quiet):
+    with output.quietly(arguments.quiet):
         _check_table_out(arguments)
         estimator = estimator_class(arguments.method)(**settings_of_method(arguments))
-        X, columns = _read_columns(arguments, estimator)
-        more = {"num_bootstraps": arguments.num_bootstraps, "progress_bar": shows_progress(arguments.quiet)}
+        X, columns = _read_columns(arguments)
+        more = {"num_bootstraps": arguments.num_bootstraps, "progress_bar": output.shows_progress(arguments.quiet)}
         table = bf.compare_clusters(estimator, X, columns.sensitive, arguments.numbers, **more)
-        print_comparison(table)
+        output.print_comparison(table)
         if arguments.out is not None:
             _write(table.reset_index(), arguments)
 
 
 def resume(arguments):
     """Make more draws of a run, or the ones that an interrupted run still lacks, and judge it again."""
-    with quietly(arguments.quiet):
-        run_file = place_for(arguments.run_file)
-        estimator = _loaded(run_file).set_params(progress_bar=shows_progress(arguments.quiet))
+    with output.quietly(arguments.quiet):
+        run_file = output.place_for(arguments.run_file)
+        estimator = _loaded(run_file).set_params(progress_bar=output.shows_progress(arguments.quiet))
         with _saving_draws(estimator, run_file):
             estimator.resume(arguments.num_draws)
         return _saved_and_judged(estimator, run_file)
@@ -207,11 +186,9 @@ def _loaded(run_file):
     return kind.load(run_file)
 
 
-def _read_columns(arguments, estimator):
+def _read_columns(arguments):
     """(the features as fitted, all columns in use), which are printed."""
-    keeps = arguments.missing is None and estimator.__sklearn_tags__().input_tags.allow_nan
-    wanted = Wanted.typed(arguments, **({"missing": "keep"} if keeps else {}))
-    columns = choose_columns(_table(arguments), wanted)
+    columns = choose_columns(_table(arguments), Wanted.typed(arguments))
     check_several(columns.sensitive)
     print(f"{arguments.table}: {len(columns.features)} rows\n{columns}", flush=True)
     return standardized(columns.features) if arguments.standardize else columns.features, columns
@@ -223,28 +200,28 @@ def _table(arguments):
 
 def summary(arguments):
     """Print diagnostics, the number of uncertain rows, and whether the chains agree."""
-    print_summary(bf.posterior.read_tree(arguments.run_file))
+    output.print_summary(bf.posterior.read_tree(arguments.run_file))
 
 
 def modes(arguments):
     """Print the modes that a run found, and the mass of each."""
     view = View(bf.posterior.read_tree(arguments.run_file))
     print(bf.posterior.modes(view).drop(columns=["se", "lp"]).round(3).to_string())
-    print(f"\n{fill(modes_sentence(view), LINE)}")
+    print(f"\n{fill(modes_sentence(view), output.LINE)}")
 
 
 def memberships(arguments):
     """Write the memberships of a run, a row for each row of its table, to a file or to standard output."""
     _check_table_out(arguments)
     tree = bf.posterior.read_tree(arguments.run_file)
-    with one_step("memberships", shows_progress()):
-        rows = bf.posterior.memberships(tree)
+    with one_step("memberships", output.shows_progress()):
+        result = bf.posterior.memberships(tree)
     if arguments.table is None:
-        return _write(rows.reset_index(), arguments)
+        return _write(result.reset_index(), arguments)
     table = _table(arguments)
-    check_index(tree, table, arguments.index)
-    place = places_in_run(tree, table, arguments, lambda: _loaded(arguments.run_file))
-    return _write(beside(table, place, rows), arguments)
+    rows.check_index(tree, table, arguments.index)
+    place = rows.places_in_run(tree, table, arguments, lambda: _loaded(arguments.run_file))
+    return _write(rows.beside(table, place, result), arguments)
 
 
 def assign(arguments):
@@ -252,30 +229,14 @@ def assign(arguments):
     _check_table_out(arguments)
     estimator = _loaded(arguments.run_file)
     table = _table(arguments)
-    columns = columns_of_fit(table, arguments, estimator)
-    rows = assigned(estimator, columns)
+    columns = rows.columns_of_fit(table, arguments, estimator)
+    result = rows.assigned(estimator, columns)
     if arguments.sensitive and arguments.out is not None:  # otherwise the table itself is printed
         groups = bf.fairness.encode_groups(columns.sensitive)
-        print_clusters("Clusters of the new rows", rows["cluster"].to_numpy(), groups, None)
+        output.print_clusters("Clusters of the new rows", result["cluster"].to_numpy(), groups, None)
     taken = {*columns.features, *columns.sensitive}
     names = row_names(table, column_of_names(table, arguments.index, taken)[0])
-    return _write(beside(table, places_by_name(names, rows.index), rows), arguments)
-
-
-def convert(arguments):
-    """Write the draws of a run as a table, or the run as a file of its own."""
-    out = place_for(arguments.out, "OUT")
-    check_output([out], arguments, "OUT")
-    tree = bf.posterior.read_tree(arguments.run_file)
-    if is_table(out):
-        check_ending(out)
-        return _write(draws_of(tree, arguments.what), arguments)
-    if out.suffix.lower() not in (".nc", ".zarr"):
-        rule, remedy = "end in .csv, .parquet, .feather, .nc or .zarr", "Choose one of them."
-        raise ValueError(message("OUT", rule, repr(out.name), remedy))
-    with replaced(out) if arguments.overwrite else nullcontext(), writing():
-        bf.posterior.write_tree(tree, out)
-    print(f"wrote {out}")
+    return _write(rows.beside(table, rows.places_by_name(names, result.index), result), arguments)
 
 
 def _write(table, arguments):
@@ -291,18 +252,16 @@ def _write(table, arguments):
 
 def plot(arguments):
     """Draw the pictures of a run into a folder, which is made if needed."""
-    places = [place_for(arguments.out / name) for name in PICTURES]
-    check_output(places, arguments)
-    tree = bf.posterior.read_tree(arguments.run_file)
-    draw_pictures(tree, arguments.out)
+    output.check_output([output.place_for(arguments.out / name) for name in output.PICTURES], arguments)
+    output.draw_pictures(bf.posterior.read_tree(arguments.run_file), arguments.out)
 
 
 def report(arguments):
     """Write the HTML page about a run into an existing folder."""
-    check_output([check_destination(arguments.out)], arguments)
+    output.check_output([check_destination(arguments.out)], arguments)
     tree = bf.posterior.read_tree(arguments.run_file)
     with writing():
-        bf.report(tree, arguments.out, title=arguments.title, progress_bar=shows_progress())
+        bf.report(tree, arguments.out, title=arguments.title, progress_bar=output.shows_progress())
     print(f"wrote {arguments.out}")
 
 
@@ -311,9 +270,9 @@ def check(arguments):
     from bayesfair.reports.templates import page_place  # loads pandas
 
     if arguments.out is not None:
-        check_output([page_place(place_for(arguments.out))], arguments)
+        output.check_output([page_place(output.place_for(arguments.out))], arguments)
     if arguments.standardize and arguments.features is None:
-        raise ValueError(message("--standardize", "come with --features", "no features", "Name them, or leave it out."))
+        raise WrongUse(message("--standardize", "come with --features", "no features", "Name them, or leave it out."))
     table = _table(arguments)
     columns = choose_columns(table, Wanted.typed(arguments, features=arguments.features or []))
     check_several(columns.sensitive)
@@ -323,13 +282,16 @@ def check(arguments):
     tree = None
     if arguments.run_file is not None:
         tree = bf.posterior.read_tree(arguments.run_file)
-        place = places_in_run(tree, table, arguments, lambda: _loaded(arguments.run_file))
-        tree = under_names_of(tree, place, row_names(table, columns.names))
-        about |= {"Fair posterior": os.fspath(arguments.run_file), "SHA-256 of the run": sha256_of(arguments.run_file)}
-    settings = {"crossed": arguments.crossed, "min_balance": arguments.min_balance, "tree": tree}
+        place = rows.places_in_run(tree, table, arguments, lambda: _loaded(arguments.run_file))
+        tree = rows.under_names_of(tree, place, row_names(table, columns.names))
+        about |= {
+            "Fair posterior": os.fspath(arguments.run_file),
+            "SHA-256 of the run": rows.sha256_of(arguments.run_file),
+        }
+    settings = {"crossed": not arguments.each_attribute, "min_balance": arguments.min_balance, "tree": tree}
     found = bf.audit(columns.clusters, columns.sensitive, None if X.empty else X, **settings)
-    print("", *(fill(f"{note.headline} {note.text}", LINE) for note in found.notes), sep="\n")
+    print("", *(fill(f"{note.headline} {note.text}", output.LINE) for note in found.notes), sep="\n")
     if arguments.out is not None:
         with writing():
             found.write(arguments.out, provenance=about)
-        print(f"\nwrote {arguments.out}")
+        print(f"wrote {arguments.out}")

@@ -10,17 +10,9 @@ from typing import NamedTuple, get_args
 import bayesfair as bf
 from bayesfair._check import message
 from bayesfair._settings import declared
+from bayesfair.cli.entry import WrongUse
 
-METHODS = {  # those with a posterior first
-    "gibbs": "GibbsFairClustering",
-    "bayesian-mixture": "BayesianFairMixture",
-    "balanced-kmeans": "BalancedKMeans",
-    "fairlet-kmeans": "FairletKMeans",
-    "variational": "VariationalFairClustering",
-    "fair-mixture": "FairMixture",
-    "tilted-kmeans": "TiltedKMeans",
-    "big-learn": "BigLearnMixture",
-}
+METHODS = {"gibbs": "GibbsFairClustering", "mixture": "BayesianFairMixture", "balanced-kmeans": "BalancedKMeans"}
 
 
 class Option(NamedTuple):
@@ -35,50 +27,44 @@ class Option(NamedTuple):
 SETTINGS = {  # {title in the help: {parameter: option}}
     "clustering": {
         "categorical_features": Option("--categorical", "COL[,COL]", "features that are categories"),
-        "target": Option("--target", "NAME"),
-        "loss": Option("--loss", "NAME"),
-        "power": Option("--power", "P", "the loss is the Minkowski norm of this power"),
+        "target": Option("--target", "NAME", "what the posterior is a law of; all but labels use fairlets"),
+        "loss": Option("--loss", "NAME", "how dissimilar the rows of a cluster are"),
+        "power": Option("--power", "P", "use the Minkowski norm of this power as the loss"),
         "composition": Option(
             "--composition",
             "COUNTS",
             "members of each group per fairlet: auto, singletons, 9,8 (groups sorted), F=9,M=8, or a number of fairlets",
         ),
-        "min_balance": Option("--min-balance", "B", "the least Balance of a cluster, or exact"),
-        "crossed": Option("--each-attribute", None, "balance every sensitive column on its own", False),
-        "size_min": Option("--size-min", "N", "the least rows of a cluster"),
-        "size_max": Option("--size-max", "N", "the most rows of a cluster"),
-        "min_group_size": Option("--merge-groups-below", "N", "merge groups of fewer rows into one"),
+        "min_balance": Option(
+            "--min-balance", "B", "least Balance of a cluster; exact stands for shares to within one row"
+        ),
+        "crossed": Option("--each-attribute", None, "balance each sensitive column, not their combinations", False),
+        "size_min": Option("--size-min", "N", "smallest number of rows in a cluster"),
+        "size_max": Option("--size-max", "N", "largest number of rows in a cluster"),
+        "min_group_size": Option("--merge-groups-below", "N", "merge groups with fewer rows into one group"),
         "merged_group_name": Option("--merged-group-name", "NAME", "name of the merged group"),
-    },
-    "of some methods": {
-        "fairness_weight": Option("--fairness-weight", "W", "what fairness weighs against the loss"),
-        "max_gap": Option("--max-gap", "GAP", "the largest gap (FMC, eq. 6)"),
-        "max_fairness_error": Option("--max-fairness-error", "KL", "the largest KL error, met by the least weight"),
-        "covariance_type": Option("--covariance", "NAME"),
-        "objective": Option("--objective", "NAME"),
-        "affinity": Option("--affinity", "NAME", "of --objective ncut; precomputed: features are a symmetric matrix"),
-        "n_neighbors": Option("--n-neighbors", "N", "to which --objective ncut ties each row"),
-        "inference": Option("--inference", "NAME"),
-        "tilt": Option("--tilt", "T"),
-        "n_init": Option("--starts", "N", "restarts"),
-        "max_iter": Option("--max-iter", "N", "iterations at most"),
+        "fairness_weight": Option("--fairness-weight", "W", "weight of fairness against the likelihood"),
+        "covariance_type": Option("--covariance", "NAME", "form of each cluster's covariance matrix"),
+        "n_init": Option("--starts", "N", "number of restarts"),
+        "max_iter": Option("--max-iter", "N", "largest number of iterations"),
     },
     "sampling a posterior": {
         "inverse_temperature": Option(
             "--inverse-temperature",
             "LAMBDA",
-            "how much a unit of loss counts: dispersion, holmes-walker, or in units of the features as they are fitted one "
-            "number with --target labels, 0.5, and else two, 0.2,0.9, of fairlets and of clusters",
+            "weight of one unit of loss: dispersion, holmes-walker, or a number such as 0.5. Targets over fairlets take two "
+            "numbers, 0.2,0.9: for fairlets and for clusters. The unit is that of the features, after --standardize",
         ),
-        "num_chains": Option("--num-chains", "N"),
-        "num_warmup": Option("--num-warmup", "N"),
-        "num_draws": Option("--num-draws", "N"),
-        "thinning": Option("--thinning", "N", "sweeps from draw to draw; auto goes by the warm-up's autocorrelation"),
+        "num_chains": Option("--num-chains", "N", "number of chains"),
+        "num_warmup": Option("--num-warmup", "N", "steps of each chain before its first draw"),
+        "num_draws": Option("--num-draws", "N", "draws of each chain"),
+        "thinning": Option("--thinning", "N", "sweeps from one draw to the next; auto chooses after the warm-up"),
         "num_starts": Option("--num-starts", "N", "short runs that look for modes before the warm-up"),
-        "n_jobs": Option("--n-jobs", "N", "chains at once, -1 for as many as there are processors"),
-        "tempering": Option("--tempering", None, "hotter copies of chains cross modes, at much higher cost", True),
+        "n_jobs": Option("--n-jobs", "N", "chains that run at the same time; -1 runs one on each processor"),
+        "inference": Option("--inference", "NAME", "how the mixture is sampled"),
+        "tempering": Option("--tempering", None, "let hotter copies of the chains cross modes; costs much more", True),
         "fairlet_move": Option("--fairlet-move", "NAME", "rectangular-loop is the paper's Algorithm 1, and slow"),
-        "keep_fairlets": Option("--keep-fairlets", "N", "keep the fairlets of so many draws of each chain"),
+        "keep_fairlets": Option("--keep-fairlets", "N", "keep the fairlets of this many draws of each chain"),
     },
 }
 OPTIONS = {name: option.name for options in SETTINGS.values() for name, option in options.items()} | {
@@ -110,7 +96,7 @@ class Taker(NamedTuple):
 
     @property
     def usual(self):
-        """The default; None where it is that of an object that is not made without the setting."""
+        """The default; None for a setting of an object that exists only if the setting is typed."""
         return self.parameter.default if self.of is None or self.is_named else None
 
     @property
@@ -122,14 +108,14 @@ class Taker(NamedTuple):
         return f"with {option} {f'{", ".join(others)} or ' if others else ''}{last}"
 
     def kind(self, option, typed) -> type:
-        """The class that was typed, or is usual, and must have the setting; else the only one, whose name cannot be typed."""
+        """The class of the object that has the setting, by what was typed."""
         asked = typed.get(self.of.name, self.of.default)
         if self.is_named and asked in self.kinds:
             return self.kinds[asked]
         if not self.is_named and self.of.name not in typed:
             return next(iter(self.kinds.values()))
         got = f"{OPTIONS[self.of.name]} {asked}"
-        raise ValueError(message(option, f"come {self.rule}", got, "Leave one of them out."))
+        raise WrongUse(message(option, f"come {self.rule}", got, "Leave one of them out."))
 
 
 @cache
@@ -143,41 +129,31 @@ def _taker_of(method, name):
     if name in own:
         return Taker(own[name])
     for of in own.values():
-        kinds = {kind.__name__.lower(): kind for kind in _classes(of) if name in signature(kind).parameters}
+        classes = (one for one in get_args(of.annotation) if isinstance(one, type))
+        ours = [one for one in classes if one.__module__.split(".")[0] == bf.__name__]  # targets, for example
+        kinds = {kind.__name__.lower(): kind for kind in ours if name in signature(kind).parameters}
         if kinds:
             return Taker(signature(next(iter(kinds.values()))).parameters[name], of, kinds)
     return None
-
-
-def _classes(parameter) -> list[type]:
-    """Classes of the package whose objects a parameter takes, such as targets."""
-    taken = get_args(parameter.annotation)
-    return [one for one in taken if isinstance(one, type) and one.__module__.split(".")[0] == bf.__name__]
 
 
 def settings_of_method(arguments):
     """{parameter: value} of the settings that were typed; an error for options that do not go together."""
     names = [name for options in SETTINGS.values() for name in options]
     typed = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
-    method = arguments.method
-    for name in typed:
+    method, settings, objects = arguments.method, {}, {}
+    for name, value in typed.items():
         takers = takers_of(name)
         if method not in takers:
             rule = f"come with --method {' or --method '.join(takers)}"
-            raise ValueError(message(OPTIONS[name], rule, f"--method {method}", "Leave one of them out."))
+            raise WrongUse(message(OPTIONS[name], rule, f"--method {method}", "Leave one of them out."))
+        of = takers[method].of
+        if of is None:
+            settings[name] = value
+        else:
+            objects.setdefault((of.name, takers[method].kind(OPTIONS[name], typed)), {})[name] = value
     if arguments.weights is not None and "sample_weight" not in signature(estimator_class(method).fit).parameters:
-        rule, remedy = f"not come with --method {method}", "Leave it out: every row counts once."
-        raise ValueError(message("--weights", rule, "both", remedy))
+        raise WrongUse(f"--weights does not go with --method {method}, in which every row counts once. Leave it out.")
     parts = "n_clusters" if method in takers_of("n_clusters") else "n_components"
-    return {parts: arguments.n_clusters, "random_state": arguments.random_state, **_with_objects(method, typed)}
-
-
-def _with_objects(method, typed):
-    """The settings as the estimator takes them: those of a target, say, in an object of its class."""
-    takers = {name: takers_of(name)[method] for name in typed}
-    settings, fields = {name: value for name, value in typed.items() if takers[name].of is None}, {}
-    for name, taker in takers.items():
-        if taker.of is not None:
-            kind = taker.kind(OPTIONS[name], typed)
-            fields.setdefault((taker.of.name, kind), {})[name] = typed[name]
-    return settings | {name: kind(**values) for (name, kind), values in fields.items()}
+    made = {name: kind(**values) for (name, kind), values in objects.items()}
+    return {parts: arguments.n_clusters, "random_state": arguments.seed, **settings, **made}

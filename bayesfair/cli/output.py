@@ -18,7 +18,7 @@ import bayesfair as bf
 from bayesfair._check import message
 from bayesfair._files import check_destination, write_whole
 from bayesfair._progress import progress
-from bayesfair.cli.exit_status import DONE, FAILED, in_shell, writing
+from bayesfair.cli.entry import DONE, FAILED, WrongUse, in_shell, writing
 from bayesfair.posterior.brief import brief
 from bayesfair.posterior.diagnostics import judge, scalar_table
 from bayesfair.posterior.schema import cost_of, groups_of, variable
@@ -40,48 +40,46 @@ MEANS = {  # figures of `bayesfair.compare_clusters` in words
     "max_distance": "largest distance to a centre",
     "distance_variance": "variance of squared distances",
     "plain_cost": "cost without fairness (k-means)",
-    "fairness_cost": "what fairness adds to that, as a share",
+    "fairness_cost": "price of fairness, as a share of that",
     "expected_loss": "expected loss of a draw",
     "balance": "least balance of a cluster",
     "gap": "largest gap between groups",
     "bootstrap_ari": "stability under new samples (1 is best)",
     "chains_ari": "agreement of chains (1 is best)",
-    "doubt": "mean probability to be elsewhere",
+    "doubt": "mean probability of another cluster",
     "modes": "modes that were found",
     "best_mode": "share of the best mode",
     "r_hat": "largest R-hat (below 1.01 is good)",
     "bic": "BIC (less is better)",
     "loo": "expected log density (more is better)",
     "loo_se": "its standard error",
-    "loo_bad_k": "rows on which it cannot be relied",
+    "loo_bad_k": "rows for which it is unreliable",
     "converged": "converged",
 }
 
 
-def place_for(path, argument="--out"):
-    """`path`, if a file can be written there, with its folder made if needed; else a ValueError or OSError."""
+def place_for(path):
+    """`path`, if a file can be written there, with its folder made if needed; else an error."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         got, remedy = f"{str(path.parent)!r} ({error.strerror})", "Choose another folder."
-        raise ValueError(message(argument, "be in a folder that exists or can be made", got, remedy)) from error
-    return check_destination(path, argument)
+        raise WrongUse(message("--out", "be in a folder that exists or can be made", got, remedy)) from error
+    return check_destination(path, "--out")
 
 
-def check_output(places, arguments, argument="--out"):
-    """Raise a ValueError if a command would replace a file that it reads, or an existing one without `--overwrite`."""
+def check_output(places, arguments):
+    """Raise a WrongUse if a command would replace a file that it reads, or an existing one without `--overwrite`."""
     reads = [getattr(arguments, name, None) for name in ("run_file", "table")]
-    for place in places:
-        if not place.exists():
-            continue
+    for place in (place for place in places if place.exists()):
         got = repr(os.fspath(place))
         for file in reads:
             if file is not None and file.exists() and place.samefile(file):
-                rule, remedy = f"be another file than {os.fspath(file)!r}, which is read", "Choose another name."
-                raise ValueError(message(argument, rule, got, remedy))
+                rule, remedy = f"differ from {os.fspath(file)!r}, which is read", "Choose another name."
+                raise WrongUse(message("--out", rule, got, remedy))
         if not arguments.overwrite:
             remedy = "Choose another name, or add --overwrite to replace the file."
-            raise ValueError(message(argument, "name a file that does not exist yet", got, remedy))
+            raise WrongUse(message("--out", "name a file that does not exist yet", got, remedy))
 
 
 @contextmanager
@@ -149,19 +147,6 @@ def _free(path):
     return next(name for name in names if not name.exists())
 
 
-def leaves_posterior(estimator):
-    """Is its fit a posterior, which is saved as a run? Other engines' fits are tables of clusters."""
-    return hasattr(estimator, "save")
-
-
-def print_fit(estimator, groups, weights):
-    """Print how an engine's fit ended, and its clusters."""
-    ended = "converged" if estimator.converged_ else "not converged"
-    value = estimator.objective_trace_[-1]
-    print(f"{type(estimator).__name__}: {ended} after {estimator.n_iter_} iterations, objective {value:.6g}")
-    print_clusters("Clusters", estimator.labels_, groups, weights)
-
-
 def print_point_estimate(estimator):
     """Print the clusters of a posterior's point estimate."""
     tree = estimator.posterior_
@@ -172,10 +157,12 @@ def print_point_estimate(estimator):
 
 def print_clusters(title, labels, groups, weights):
     """Print sizes, groups and balance of clusters, by rows and by weights, if any; sizes alone without groups."""
+    import pandas as pd
+
     print(f"\n{title}")
     if groups is None:
-        clusters, sizes = np.unique(labels, return_counts=True)
-        print("\n".join(["cluster  size", *(f"{k:>7}  {size:>4}" for k, size in zip(clusters, sizes))]))
+        sizes = pd.Series(labels, name="cluster").value_counts(sort=False).sort_index()
+        print(sizes.reset_index(name="size").to_string(index=False))
         return
     report = bf.fairness.report(labels, groups)
     counts = [name for name in report if name.startswith("count[")]
@@ -190,10 +177,10 @@ def print_clusters(title, labels, groups, weights):
         told = ", ".join(f"{rows:,.2f} for {name}" for name, rows in off.items())
         far = f"Rows by which the farthest count is away from its group's share: {told}."
     print(f"\n{fill(far, LINE)}")
-    print(f"The least balance of a cluster is {least:.3f}; that of the data, which no clustering exceeds, {best:.3f}.")
+    print(f"The least balance of a cluster is {least:.3f}. No clustering exceeds that of the data, {best:.3f}.")
     if weights is not None:
         weighed = bf.fairness.balance(labels, groups, sample_weight=weights)
-        print(f"All of this counts rows. By their weights the least balance is {weighed:.3f}.")
+        print(f"These figures count rows. By weight, the least balance is {weighed:.3f}.")
 
 
 def _rounded_down(rows):
@@ -203,19 +190,13 @@ def _rounded_down(rows):
 
 def print_comparison(table):
     """Print the table of `bayesfair.compare_clusters`, and the number at its elbow."""
-    shown = table.map(_in_words).rename(columns=MEANS).T.rename_axis(columns="number of clusters")
-    print(f"\n{shown.to_string(line_width=LINE)}")
+    shown = table.rename(columns=MEANS).T.rename_axis(columns="number of clusters")
+    print(f"\n{shown.to_string(line_width=LINE, float_format='{:.4g}'.format, na_rep='unknown')}")
     elbow = table.attrs["elbow"]
     if elbow is not None:
         text = f"The elbow of the cost is at {elbow} clusters: from there on a further cluster saves less. "
         text += "Prefer a number at which clusters are stable and few rows are in doubt."
         print(f"\n{fill(text, LINE)}")
-
-
-def _in_words(value):
-    if isinstance(value, (bool, np.bool_)):
-        return "yes" if value else "no"
-    return "unknown" if value != value else f"{value:.4g}"
 
 
 def print_summary(tree):
@@ -234,10 +215,8 @@ def print_verdict(tree):
     print("", *(fill(in_shell(text), LINE, break_on_hyphens=False) for text in [*said, judge(view).advice]), sep="\n")
 
 
-def print_next_steps(path, of_table=""):
+def print_next_steps(path, of_table):
     """Print what can be typed next about the run in `path`; `of_table`: the options that read its table, if known."""
-    if path is None:
-        return
     run = quote(str(path))
     print(f"\nGo on with\n  bayesfair summary {run}\n  bayesfair memberships {run}{of_table} --out clusters.csv")
     print(f"  bayesfair plot {run} --out pictures\n  bayesfair report {run} --out report.html")

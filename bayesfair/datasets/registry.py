@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
-from bayesfair._check import message
+from bayesfair._check import Refusal, message
 
 _UCI = "https://archive.ics.uci.edu"
 
@@ -111,9 +111,11 @@ def fetch(source, *, progress_bar=True):
     except (OSError, ValueError) as error:  # ValueError: an address that pooch cannot read
         tried = f"{folder!r} has no such file" if folder else "the variable is not set"
         raise OSError(
-            f"`{source.file_name}` is not available: the download from {source.url} failed ({error}), and the folder "
-            f"named by the environment variable BAYESFAIR_DATA does not help ({tried}). Either connect to the internet "
-            f"and call again, or get the file from {source.page} and set BAYESFAIR_DATA to the folder that holds it."
+            Refusal(
+                f"`{source.file_name}` is not available: the download from {source.url} failed ({error}), and the folder "
+                f"named by the environment variable BAYESFAIR_DATA does not help ({tried}). Either connect to the internet "
+                f"and call again, or get the file from {source.page} and set BAYESFAIR_DATA to the folder that holds it."
+            )
         ) from error
     return _published(source, downloaded)
 

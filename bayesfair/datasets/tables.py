@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from bayesfair._check import message
+from bayesfair._check import Refusal, message
 from bayesfair._files import COLUMNAR
 
 OF_PROGRAMS = {  # endings of files that are no text, and how pandas reads them
@@ -86,8 +86,10 @@ def _reader(path, kind):
     if find_spec("polars"):
         return _parquet_by_polars if kind == "parquet" else _feather_by_polars
     raise ImportError(
-        f"{path.name} is a {kind.capitalize()} file, which needs the package pyarrow (or polars). Either "
-        "`pip install 'bayesfair[parquet]'`, or save the table as CSV."
+        Refusal(
+            f"{path.name} is a {kind.capitalize()} file, which needs the package pyarrow (or polars). Either "
+            "`pip install 'bayesfair[parquet]'`, or save the table as CSV."
+        )
     )
 
 

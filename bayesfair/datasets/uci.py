@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from bayesfair._check import message
+from bayesfair._check import Refusal, message
 from bayesfair.datasets.base import Dataset
 from bayesfair.datasets.registry import SOURCES, fetch
 
@@ -390,8 +390,10 @@ def _read(name, progress_bar, **options):
         return pd.read_excel(path, header=1)
     except ImportError as error:
         raise ImportError(
-            f"{path.name} is an Excel workbook, which needs the package xlrd. Either `pip install xlrd`, or save it as "
-            f"{SOURCES[name].file_name} with the column names in the first row and set BAYESFAIR_DATA to its folder."
+            Refusal(
+                f"{path.name} is an Excel workbook, which needs the package xlrd. Either `pip install xlrd`, or save it as "
+                f"{SOURCES[name].file_name} with the column names in the first row and set BAYESFAIR_DATA to its folder."
+            )
         ) from error
 
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import validate_data
 
 from bayesfair._arrays import row_numbers
-from bayesfair._check import check_same_rows, message, refuse_unread, tell
+from bayesfair._check import Refusal, check_same_rows, message, refuse_unread, tell
 from bayesfair._jit import jit
 from bayesfair._names import Graph, csr_array
 from bayesfair._scaling import Scaling, scaling_of, warn_of_scales
@@ -249,7 +249,7 @@ class VariationalFairClustering(Engine):
         if not reset and not hasattr(self, "cluster_centers_"):
             what = "Clusters of a graph or of a precomputed affinity have no centres, so new rows cannot be assigned."
             remedy = "read `labels_` for the rows of the fit, or fit old and new rows together."
-            raise ValueError(f"{what} Remedy: {remedy}")
+            raise ValueError(Refusal(f"{what} Remedy: {remedy}"))
         return super().read(X, reset=reset)
 
     def _weights(self, sample_weight, X, n_obs):

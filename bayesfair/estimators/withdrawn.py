@@ -2,6 +2,8 @@
 
 from functools import wraps
 
+from bayesfair._check import Refusal
+
 _SEARCH = "Use modes=bf.gibbs.ModeSearch"
 ARGUMENTS = {
     "composition": "It is a setting of the target: use target=bf.gibbs.Joint(composition=...), Cut or Optimal.",
@@ -29,7 +31,7 @@ def refusing(withdrawn: dict[str, str]):
         def checked(self, *args, **settings):
             for name in settings:
                 if name in withdrawn:
-                    raise TypeError(f"{type(self).__name__}({name}=...) is withdrawn. {withdrawn[name]}")
+                    raise TypeError(Refusal(f"{type(self).__name__}({name}=...) is withdrawn. {withdrawn[name]}"))
             init(self, *args, **settings)
 
         return checked

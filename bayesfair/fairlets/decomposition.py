@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from bayesfair._arrays import cell_masses
 from bayesfair._check import (
+    Refusal,
     check_features,
     check_integer,
     check_number,
@@ -182,7 +183,9 @@ class Decomposition(NamedTuple):
         rows, scale = self._rows("weights", features=True), check_number("inverse_temperature", inverse_temperature)
         if not self.anchored:
             what = "A decomposition in the hub form has no `weights`: a member's cost depends on its fairlet's others."
-            raise ValueError(f"{what} Remedy: choose a composition that has one member of some group in every fairlet.")
+            raise ValueError(
+                Refusal(f"{what} Remedy: choose a composition that has one member of some group in every fairlet.")
+            )
         X, code = features_of(rows.X), rows.groups.code
         anchors = X[self.anchors]
         return {
@@ -264,9 +267,11 @@ class Decomposition(NamedTuple):
 
     def _rows(self, what, features=False):
         if self.rows is None:
-            raise ValueError(f"A decomposition in which each row is a fairlet has no `{what}`.")
+            raise ValueError(Refusal(f"A decomposition in which each row is a fairlet has no `{what}`."))
         if features and self.rows.X is None:
-            raise ValueError(f"A decomposition made of matrices alone has no `{what}`. Remedy: pass from_matrices(X=).")
+            raise ValueError(
+                Refusal(f"A decomposition made of matrices alone has no `{what}`. Remedy: pass from_matrices(X=).")
+            )
         return self.rows
 
 

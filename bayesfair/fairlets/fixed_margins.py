@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesfair._check import check_integer, listed, message
+from bayesfair._check import Refusal, check_integer, listed, message
 
 CELLS = 200_000_000  # of rows and columns that are read between two looks for Ctrl-C: less than a second
 
@@ -78,7 +78,7 @@ def feasible_matrix(row_sums: ArrayLike, column_sums: ArrayLike, zeros: ArrayLik
     graph.add_edges_from((("row", i), ("column", j), {"capacity": 1}) for i, j in np.argwhere(~zeros).tolist())
     total, flow = nx.maximum_flow(graph, "source", "sink")
     if total < r.sum():
-        raise ValueError(_cut(graph, r, c, zeros))
+        raise ValueError(Refusal(_cut(graph, r, c, zeros)))
     H = np.zeros(zeros.shape, np.int8)
     for i in range(len(r)):
         H[i, [j for (_, j), sent in flow["row", i].items() if sent]] = 1

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayesfair._check import check_number, message
+from bayesfair._check import Refusal, check_number, message
 from bayesfair.fairlets.dissimilarity import Bregman, Dissimilarity, Minkowski, resolve_dissimilarity
 from bayesfair.gibbs import losses as code
 from bayesfair.gibbs.own_functions import compiled
@@ -46,7 +46,7 @@ class Loss:
 
     def __post_init__(self):
         if (self.divergence is None) == (self.pair is None):
-            raise ValueError("Give bf.gibbs.Loss either divergence= or pair=, a function of two rows.")
+            raise ValueError(Refusal("Give bf.gibbs.Loss either divergence= or pair=, a function of two rows."))
 
     @property
     def dissimilarity(self) -> Dissimilarity:

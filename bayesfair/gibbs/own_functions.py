@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
+from bayesfair._check import Refusal
+
 ALLOWED = (
     "Numba compiles numbers, loops, `math`, NumPy functions of arrays, and functions under numba.njit. "
     "The function takes two rows, float64 arrays, and returns one number."
@@ -33,7 +35,7 @@ def _without_errors(function, signature):
     try:
         known = njit(signature, error_model="numpy")(function)
     except Exception as error:
-        raise ValueError(_explained(function, error)) from error
+        raise ValueError(Refusal(_explained(function, error))) from error
 
     def guarded(x, y):
         try:

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from bayesfair._check import Refusal
+
 BLOCK = 2_000_000  # labels in a block, or one draw
 CHUNK = 16  # draws of a chain that are stored and read together
 
@@ -95,7 +97,7 @@ def _on_disk(stored, part):
         return np.asarray(stored[part])
     except ValueError as error:
         remedy = "Load it again, with load(path) or read_tree(path)."
-        raise ValueError(f"The stored run was written to since it was read, or damaged. {remedy}") from error
+        raise ValueError(Refusal(f"The stored run was written to since it was read, or damaged. {remedy}")) from error
 
 
 def _as_slice(positions):

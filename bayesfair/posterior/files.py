@@ -7,7 +7,7 @@ import os
 from os import PathLike
 from pathlib import Path
 
-from bayesfair._check import message, tell
+from bayesfair._check import Refusal, message, tell
 from bayesfair._files import at_home, check_destination, is_store, write_whole
 from bayesfair._names import DataTree
 from bayesfair.posterior.schema import check_whole, variable
@@ -121,8 +121,10 @@ def read_tree(path: str | PathLike[str]) -> "DataTree":
     labels = variable(tree, "posterior", "labels")
     if labels is None or labels.dims != ("chain", "draw", "obs"):
         raise ValueError(
-            f"{os.fspath(path)!r} holds data but not a saved posterior of bayesfair: it has no `labels` "
-            "(chain, draw, obs) in a group 'posterior'. Pass a file made by save or write_tree."
+            Refusal(
+                f"{os.fspath(path)!r} holds data but not a saved posterior of bayesfair: it has no `labels` "
+                "(chain, draw, obs) in a group 'posterior'. Pass a file made by save or write_tree."
+            )
         )
     return tree
 
@@ -133,7 +135,9 @@ def _opened(path):
     try:
         return open(path, "rb")
     except FileNotFoundError as error:
-        raise FileNotFoundError(f"There is no file {name}. Check the name, or fit and save a model first.") from error
+        raise FileNotFoundError(
+            Refusal(f"There is no file {name}. Check the name, or fit and save a model first.")
+        ) from error
     except OSError as error:
         remedy = "Pass a file made by save or write_tree."
         raise type(error)(
@@ -151,8 +155,10 @@ def _read_netcdf(file, path):
             return lazy.load()
     except Exception as error:  # HDF5, h5netcdf and xarray each raise types of their own
         raise ValueError(
-            f"{os.fspath(path)!r} cannot be read as a saved posterior, though its checksum is right: "
-            f"{type(error).__name__}: {error}. Read it with the versions of xarray and h5netcdf that wrote it, or newer."
+            Refusal(
+                f"{os.fspath(path)!r} cannot be read as a saved posterior, though its checksum is right: "
+                f"{type(error).__name__}: {error}. Read it with the versions of xarray and h5netcdf that wrote it, or newer."
+            )
         ) from error
 
 
@@ -164,15 +170,19 @@ def _check_whole(file, path):
     trailer = file.read(_TRAILER_LENGTH)
     if length <= 0 or trailer[: len(_MARK)] != _MARK:
         raise ValueError(
-            f"{name} cannot be read as a saved posterior: it has no checksum at its end. It is damaged (cut off, "
-            f"or something was appended), or was written by another program or an older version. {remedy} To import another "
-            "program's file, use write_tree(xarray.open_datatree(path, engine='h5netcdf').load(), new_path). A run "
-            "that an older version stored and did not finish can be finished by that version, with load(path).resume()."
+            Refusal(
+                f"{name} cannot be read as a saved posterior: it has no checksum at its end. It is damaged (cut off, "
+                f"or something was appended), or was written by another program or an older version. {remedy} To import "
+                "another program's file, use write_tree(xarray.open_datatree(path, engine='h5netcdf').load(), new_path). A run "
+                "that an older version stored and did not finish can be finished by that version, with load(path).resume()."
+            )
         )
     with mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ) as written:
         checksum = hashlib.sha256(written)
     if trailer != _trailer(checksum):
-        raise ValueError(f"{name} cannot be read as a saved posterior: it is damaged, its checksum is wrong. {remedy}")
+        raise ValueError(
+            Refusal(f"{name} cannot be read as a saved posterior: it is damaged, its checksum is wrong. {remedy}")
+        )
 
 
 def read_run(path, estimator_class, needed=()):
@@ -181,13 +191,17 @@ def read_run(path, estimator_class, needed=()):
     is_older = "settings" in tree.attrs and estimator_class.__name__ in str(tree.attrs["settings"])
     if is_older or (tree.attrs.get("estimator") == estimator_class.__name__ and tree.attrs.get("format") != FORMAT):
         raise ValueError(
-            f"{os.fspath(path)!r} holds a run of another version of bayesfair; this one reads format {FORMAT}. Read its "
-            "posterior with bayesfair.posterior.read_tree, or fit and save again."
+            Refusal(
+                f"{os.fspath(path)!r} holds a run of another version of bayesfair; this one reads format {FORMAT}. Read its "
+                "posterior with bayesfair.posterior.read_tree, or fit and save again."
+            )
         )
     if tree.attrs.get("estimator") != estimator_class.__name__ or not set(needed) <= set(tree.children):
         raise ValueError(
-            f"{os.fspath(path)!r} holds a posterior but not a run of {estimator_class.__name__}. "
-            "Read it with bayesfair.posterior.read_tree, or fit and save again."
+            Refusal(
+                f"{os.fspath(path)!r} holds a posterior but not a run of {estimator_class.__name__}. "
+                "Read it with bayesfair.posterior.read_tree, or fit and save again."
+            )
         )
     remedy = "Load the file that `save` wrote. To summarise this one, use bayesfair.posterior.read_tree(path)."
     check_whole(tree, repr(os.fspath(path)), remedy)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesfair._arrays import cell_masses, row_blocks
-from bayesfair._check import message
+from bayesfair._check import Refusal, message
 from bayesfair._names import DataFrame, DataTree
 from bayesfair._partitions import check_partition
 from bayesfair.posterior.point_estimates import point_of, reference_partition
@@ -188,10 +188,12 @@ def _share_in(draws, cluster, num_draws):
 def _check_size(num_obs, max_obs):
     if num_obs > max_obs:
         raise ValueError(
-            f"`co_clustering` makes an N x N matrix only up to `max_obs` rows ({max_obs}), got {num_obs} "
-            f"({4e-9 * num_obs**2:.1f} GB). Pass indices= for a sample, e.g. "
-            f"np.random.default_rng(0).choice({num_obs}, {min(2000, max_obs)}, replace=False), "
-            "or raise max_obs= if you have that much memory."
+            Refusal(
+                f"`co_clustering` makes an N x N matrix only up to `max_obs` rows ({max_obs}), got {num_obs} "
+                f"({4e-9 * num_obs**2:.1f} GB). Pass indices= for a sample, e.g. "
+                f"np.random.default_rng(0).choice({num_obs}, {min(2000, max_obs)}, replace=False), "
+                "or raise max_obs= if you have that much memory."
+            )
         )
 
 

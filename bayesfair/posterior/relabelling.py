@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
+from bayesfair._check import Refusal
 from bayesfair._names import DataTree
 from bayesfair._partitions import check_partition, tables_with
 from bayesfair.posterior.draws import LabelDraws, is_on_disk
@@ -144,8 +145,10 @@ def _move_clusters(values, permutations):
     front = values.transpose("chain", "draw", "cluster", ...)
     if front.sizes["cluster"] != permutations.shape[1]:
         raise ValueError(
-            f"`reference` has more clusters than {values.name!r} has entries along `cluster`. "
-            "Use a reference among the draws."
+            Refusal(
+                f"`reference` has more clusters than {values.name!r} has entries along `cluster`. "
+                "Use a reference among the draws."
+            )
         )
     source = np.argsort(permutations, axis=1).reshape(front.shape[:3] + (1,) * (front.ndim - 3))
     return front.copy(data=np.take_along_axis(front.values, source, axis=2)).transpose(*values.dims)

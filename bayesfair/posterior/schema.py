@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfair._check import index_of, message, raise_other_rows
+from bayesfair._check import Refusal, index_of, message, raise_other_rows
 from bayesfair._memory import in_words
 from bayesfair._names import DataArray, DataTree
 from bayesfair.fairness.groups import Groups
@@ -84,7 +84,7 @@ def check_whole(tree, argument, remedy):
     cut = other_than_run(tree)
     if cut:
         what = " and ".join(cut.values())
-        raise ValueError(f"{argument} holds {what}: it is not the whole run and cannot be continued. {remedy}")
+        raise ValueError(Refusal(f"{argument} holds {what}: it is not the whole run and cannot be continued. {remedy}"))
 
 
 def other_than_run(tree: "DataTree") -> dict[str, str]:

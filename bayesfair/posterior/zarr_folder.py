@@ -6,7 +6,7 @@ import shutil
 
 import numpy as np
 
-from bayesfair._check import message
+from bayesfair._check import Refusal, message
 from bayesfair._files import ROOT_OF_STORE
 
 CHECKSUM = "crc32c"  # an attribute of the root
@@ -123,4 +123,6 @@ def lock_folder(path):
 
 def _damaged(path, why):
     remedy = "Restore it from a copy, or fit again."
-    return ValueError(f"{os.fspath(path)!r} cannot be read as a saved posterior: it is damaged, {why}. {remedy}")
+    return ValueError(
+        Refusal(f"{os.fspath(path)!r} cannot be read as a saved posterior: it is damaged, {why}. {remedy}")
+    )

@@ -5,14 +5,13 @@ import subprocess
 import sys
 
 import pytest
-from draws import tree_of_draws
+from bayesfair.posterior.in_short import brief
+from bayesfair.posterior.verdict import judge
 
 import bayesfair as bf
 from bayesfair.cli import main
 from bayesfair.cli.arguments import parse
-from bayesfair.cli.exit_status import in_shell
-from bayesfair.posterior.brief import brief
-from bayesfair.posterior.diagnostics import judge
+from bayesfair.cli.entry import in_shell
 
 
 def verdict_of(run_file):
@@ -120,12 +119,18 @@ def test_compositions_can_be_typed(text, value):
         (["--separator", ";;"], "`--separator` must be one character, got ';;'"),
         (["--encoding", "latin9000"], "`--encoding` must be known to Python"),
         (["--out", ""], "`--out` must not be empty"),
+        (
+            ["--method", "fairlet-kmeans"],
+            "`--method` fairlet-kmeans is withdrawn. Use bayesfair.FairletKMeans in Python.",
+        ),
+        (["--method", "bayesian-mixture"], "`--method` bayesian-mixture is withdrawn. It is now --method mixture."),
+        (["--method", "kmeans"], "`--method` must be one of gibbs, mixture, balanced-kmeans, got 'kmeans'"),
         (["--nonsense"], "unrecognized arguments: --nonsense. See bayesfair --help"),
         (["--thousands", "x"], "`--thousands` must be one of ','"),
         (["--min-balance", "0.5"], "`--min-balance` must come with --target labels"),
         (["--each-attribute"], "`--each-attribute` must come with --target labels"),
         (["--target", "labels", "--min-balance", "nan"], "`--min-balance` must be exact or a finite number above zero"),
-        (["--tempering"], "`--tempering` must come with --method bayesian-mixture"),
+        (["--tempering"], "`--tempering` must come with --method mixture"),
     ],
 )
 def test_errors_are_one_line(fit, table, tmp_path, capsys, changes, text):
@@ -145,6 +150,7 @@ def test_help_explains_the_exit_statuses_and_an_incomplete_line_is_told_in_one(c
         "": "the following arguments are required: COMMAND",
         "cluster": "invalid choice: 'cluster'",
         "fit": "the following arguments are required: TABLE.csv, --out, --n-clusters, --sensitive",
+        "convert run.nc run.zarr": "bayesfair: convert is withdrawn. In Python, bayesfair.posterior.read_tree and write_tree",
         "plot run.nc": "bayesfair plot: the following arguments are required: --out",
     }.items():
         assert main(typed.split()) == 2
@@ -165,7 +171,7 @@ def test_starting_is_light():
     """Of the commands `fit` alone, whose options are the estimators' settings, and `demo` load what takes a while."""
     code = "import sys; from bayesfair.cli.arguments import parse; [parse(one.split()) for one in sys.argv[1:]]"
     code += "; print([name for name in ('jax', 'pandas', 'sklearn') if name in sys.modules])"
-    typed = ["resume r", "summary r", "modes r", "memberships r", "convert r o", "plot r --out o", "report r --out o"]
+    typed = ["resume r", "summary r", "modes r", "memberships r", "plot r --out o", "report r --out o"]
     typed += ["check t --clusters c --sensitive s", "assign r t"]
     loaded = subprocess.run([sys.executable, "-c", code, *typed], capture_output=True, text=True, check=True)
     assert loaded.stdout.strip() == "[]"
@@ -186,9 +192,3 @@ def test_memberships_are_printed_or_go_to_tables_only(run_file, capsys):
     assert len(lines) == 101
     assert main(["memberships", str(run_file), "--out", "clusters.xlsx"]) == 2
     assert "`--out` must end in .csv or .parquet" in one_line(capsys)
-
-
-def test_draws_of_rows_that_share_a_name_are_no_table(tmp_path, capsys):
-    bf.posterior.write_tree(tree_of_draws(4, 2, dim=1, draws=3, obs_names=list("aabc")), tmp_path / "run.nc")
-    assert main(["convert", str(tmp_path / "run.nc"), str(tmp_path / "draws.csv"), "--what", "labels"]) == 2
-    assert "by its own name, got 'a' twice" in one_line(capsys)

@@ -50,7 +50,7 @@ def test_dropped_rows_are_counted_once_and_missing_markers_are_told(segments, tm
     assert check(path, "--missing", "drop") == 0
     printed = capsys.readouterr()
     assert "Rows dropped: 3 in all: 2 without group, 2 without segment" in printed.out
-    assert "--clusters segment: 'NA' (2 rows) counts as a value. If it means missing, --na NA." in printed.err
+    assert "--clusters segment: 'NA' (2 rows) counts as a value. If it means missing, pass --na NA." in printed.err
 
 
 def test_distances_name_their_units(segments, capsys):

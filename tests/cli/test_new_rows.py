@@ -75,11 +75,11 @@ def test_a_table_without_the_columns_of_the_fit_is_refused(run_file, tmp_path, c
 
 
 def test_numbers_of_clusters_are_compared_in_print_and_as_a_table(table, tmp_path, capsys):
-    typed = ["compare", str(table), "--sensitive", "group", "--method", "fairlet-kmeans", "--n-clusters", "2-4"]
+    typed = ["compare", str(table), "--sensitive", "group", "--n-clusters", "2-4"]
     typed += ["--num-bootstraps", "1", "--out", str(tmp_path / "k.csv")]
     assert main(typed) == 0
     printed, data = capsys.readouterr().out, bf.datasets.make_well_specified()
-    engine = bf.FairletKMeans(random_state=0)
+    engine = bf.BalancedKMeans(random_state=0)
     expected = bf.compare_clusters(engine, data.features, data.sensitive, range(2, 5), num_bootstraps=1)
     written = bf.datasets.read_table(tmp_path / "k.csv").set_index("n_clusters")
     np.testing.assert_allclose(written["cost"], expected["cost"])

@@ -1,4 +1,4 @@
-"""`memberships --table` and `convert`: results beside one's own columns, draws as a table."""
+"""`memberships --table`: results beside one's own columns."""
 
 import numpy as np
 import pandas as pd
@@ -7,8 +7,7 @@ import pytest
 import bayesfair as bf
 from bayesfair.cli import main
 from bayesfair.cli.columns import row_names
-from bayesfair.cli.results import beside
-from bayesfair.cli.same_rows import places_by_name
+from bayesfair.cli.rows import beside, places_by_name
 from bayesfair.cli.tables import write_table
 
 
@@ -109,37 +108,3 @@ def test_csv_is_written_as_spreadsheets_of_other_countries_read_it(run_file, tmp
     expected = bf.posterior.memberships(bf.posterior.read_tree(run_file))
     assert written["obs"].tolist() == expected.index.tolist()
     assert written["probability"].to_numpy() == pytest.approx(expected["probability"].to_numpy())
-
-
-def test_scalars_and_labels_of_the_draws_become_tables(run_file, tmp_path):
-    out = tmp_path / "draws.feather"
-    assert main(["convert", str(run_file), str(out)]) == 0
-    written, tree = bf.datasets.read_table(out), bf.posterior.read_tree(run_file)
-    assert list(written)[:2] == ["chain", "draw"]
-    assert (written["chain"].tolist(), written["draw"].tolist()) == ([0] * 8 + [1] * 8, [*range(8)] * 2)
-    assert {"lp", "balance", "lambda_c", "fairlet_loss"} <= set(written)
-    for group in ("posterior", "sample_stats"):
-        for name in set(tree[group].data_vars) & set(written):
-            values = tree[group][name].values.ravel()
-            np.testing.assert_array_equal(written[name].to_numpy().astype(values.dtype), values)
-    out = tmp_path / "labels.csv"
-    assert main(["convert", str(run_file), str(out), "--what", "labels"]) == 0
-    written = bf.datasets.read_table(out)
-    assert list(written)[2:] == tree["posterior"]["obs"].values.tolist()
-    assert (written.iloc[:, 2:].to_numpy() == tree["posterior"]["labels"].values.reshape(16, -1)).all()
-
-
-@pytest.mark.slow
-def test_a_stored_run_becomes_a_file_of_its_own(run_file, tmp_path):
-    stored, copy = tmp_path / "stored.zarr", tmp_path / "copy.nc"
-    assert main(["convert", str(run_file), str(stored)]) == 0
-    assert main(["convert", str(stored), str(copy)]) == 0
-    assert main(["convert", str(copy), str(stored)]) == 2  # it is there
-    assert main(["convert", str(copy), str(stored), "--overwrite"]) == 0
-    for made in (copy, stored):
-        assert bf.posterior.read_tree(made)["posterior"].equals(bf.posterior.read_tree(run_file)["posterior"])
-
-
-def test_other_forms_are_refused(run_file, tmp_path, capsys):
-    assert main(["convert", str(run_file), str(tmp_path / "draws.xlsx")]) == 2
-    assert "`OUT` must end in .csv, .parquet, .feather, .nc or .zarr" in capsys.readouterr().err

@@ -8,7 +8,6 @@ import pytest
 import xarray as xr
 
 import bayesfair as bf
-from bayesfair.cli import main
 from bayesfair.fairness import balance
 from bayesfair.fairness.guarantee import Guarantee
 from bayesfair.fairness.metrics import group_masses
@@ -195,9 +194,7 @@ def one_of_each(a, b):
 
 
 @pytest.mark.parametrize("merge", [one_of_each, by_hand])
-def test_merged_runs_are_numbered_alike_whatever_makes_the_reference_and_however_many_chains(
-    run, mode, merge, tmp_path
-):
+def test_merged_runs_are_numbered_alike_whatever_makes_the_reference_and_however_many_chains(run, mode, merge):
     """Of mixtures nothing was looked at where there were as many chains as in one run."""
     for tree in (run.posterior_, mode):
         merged, alike = merge(tree, turned(tree)), merge(tree, tree)
@@ -207,10 +204,6 @@ def test_merged_runs_are_numbered_alike_whatever_makes_the_reference_and_however
         assert np.abs(naive - own["probability"]).max() > 0.2  # what was told
         numbers = [numbered_alike(one)["posterior"]["labels"] for one in (merged, relabel(alike))]
         np.testing.assert_array_equal(*numbers)
-    write_tree(merged, tmp_path / "merged.nc")
-    assert main(["convert", str(tmp_path / "merged.nc"), str(tmp_path / "labels.csv"), "--what", "labels"]) == 0
-    written = pd.read_csv(tmp_path / "labels.csv").iloc[:, 2:].to_numpy()
-    np.testing.assert_array_equal(written, numbers[1].values.reshape(-1, 40))
 
 
 def test_of_merged_runs_no_modes_are_told_of_the_first_alone(trees):

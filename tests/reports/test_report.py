@@ -382,7 +382,7 @@ def test_weights_are_told_on_the_page_and_in_the_shell(make_tree, tmp_path, caps
     labels = reference_partition(tree)
     print_point_estimate(SimpleNamespace(posterior_=tree, labels_=labels))
     weighed = bf.fairness.balance(labels, tree["constant_data"]["group"].values, sample_weight=weight)
-    said = f"All of this counts rows. By their weights the least balance is {weighed:.3f}."
+    said = f"These figures count rows. By weight, the least balance is {weighed:.3f}."
     assert capsys.readouterr().out.endswith(f"{said}\n")
 
 

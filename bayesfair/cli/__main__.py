@@ -1,3 +1,0 @@
-from bayesfair.cli.entry import main
-
-raise SystemExit(main())
