@@ -65,7 +65,7 @@ def compare_clusters(
         Numbers of clusters, each once, in any order. The largest is fitted first, so that one too many is refused at once.
     num_bootstraps : int, at least 0, default 5
         Samples of the rows, the same for every number. A sampler is short for them: half of its warm-up, a quarter of its
-        draws. `GibbsFairClustering` is shorter: one chain, no search for modes, an eighth of its warm-up, a quarter of its draws.
+        draws. `GibbsFairClustering` takes one chain, no search for modes, an eighth of its warm-up and a quarter of its draws.
     progress_bar : bool, default False
         Whether to show a progress bar over the fits.
 
