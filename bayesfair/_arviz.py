@@ -4,6 +4,7 @@ import sys
 from importlib import import_module
 from types import ModuleType
 
+from bayesfair._check import Refusal
 from bayesfair._interrupts import interrupts_held
 
 _SETTINGS = {
@@ -40,7 +41,7 @@ def load_arviz_stats():
     """`load_arviz` for its statistics. Raises a ValueError under `python -OO`, before ArviZ fails in its own words."""
     if __doc__ is None:
         raise ValueError(
-            "ArviZ needs docstrings, which `python -OO` removes. Run Python with -O or unset PYTHONOPTIMIZE."
+            Refusal("ArviZ needs docstrings, which `python -OO` removes. Run Python with -O or unset PYTHONOPTIMIZE.")
         )
     load_arviz()
 

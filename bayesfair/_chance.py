@@ -12,7 +12,7 @@ def seeded(seed, *spawn_key):
     return np.random.SeedSequence(seed, spawn_key=spawn_key).generate_state(4, np.uint64)
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def uniform(s):
     """A number in (0, 1); neither end is possible. Blackman and Vigna (2021), xoshiro256++; 52 bits are used."""
     total = s[0] + s[3]
@@ -27,19 +27,19 @@ def uniform(s):
     return (float(word >> np.uint64(12)) + 0.5) / 4503599627370496.0
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def integer(s, n):
     """A whole number from 0 to n - 1."""
     return int(uniform(s) * n)
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def bernoulli(s, p):
     """True with probability p."""
     return uniform(s) < p
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def category(s, weight, n):
     """k below n with probability proportional to weight[k] >= 0, of which one at least is above 0."""
     total = 0.0

@@ -7,9 +7,8 @@ import numpy as np
 
 from bayesfair.fairlets.compositions import anchor_group, capacities
 from bayesfair.fairness.groups import Groups
-from bayesfair.gibbs import losses as code
 from bayesfair.gibbs.fairlets import LOSS_C, LOSS_F, new_state
-from bayesfair.gibbs.loss import NAMES, Minkowski, resolve_loss
+from bayesfair.gibbs.loss import NAMES, Loss, Minkowski, resolve_loss
 from bayesfair.gibbs.over_fairlets import make_fairlets
 from bayesfair.gibbs.target import Table
 
@@ -39,11 +38,9 @@ def own_pair(x, y):
 
 
 def loss_code(loss):
-    """The loss as kernels read it; functions of the user's own as they are."""
-    own = {"own divergence": (code.OWN_DIVERGENCE, own_divergence), "own pair": (code.OWN_PAIR, own_pair)}
-    if loss in own:
-        return code.without_centers_law(*own[loss])
-    return resolve_loss(Minkowski(3.0) if loss == "minkowski" else loss).code()
+    """The loss as kernels read it."""
+    given = {"minkowski": Minkowski(3.0), "own divergence": Loss(own_divergence), "own pair": Loss(pair=own_pair)}
+    return resolve_loss(given.get(loss, loss)).code()
 
 
 def divergence(loss, x, y):
@@ -81,7 +78,7 @@ class Tiny:
         self.states = list(product(decompositions, clusterings))
         groups = Groups(self.code.astype(np.int32), tuple(map(str, range(len(sizes)))))
         table = Table(self.X, groups, self.weight, self.n_clusters, None, (LAMBDA_F, LAMBDA_C), 1.0, 0)
-        self.data = make_fairlets(table, groups, self.held, np.array(decompositions[0]), False)
+        self.data = make_fairlets(table, groups, self.held, False)
         self.loss_code = loss_code(loss)
 
     def _decompositions(self):
@@ -158,10 +155,7 @@ class Tiny:
 
     def key(self, state):
         """(fairlets, clusters) of a state, numbered by the anchors; the losses that it keeps must be right."""
-        name = np.arange(self.m) if self.anchor is None else self.data.rank[state.anchor]
-        cluster = np.empty(self.m, int)
-        cluster[name] = state.cluster
-        found = tuple(name[state.fairlet].tolist()), tuple(cluster.tolist())
+        found = tuple(state.fairlet.tolist()), tuple(state.cluster.tolist())
         fairlet_loss, clustering_loss = self._by_state[found]
         np.testing.assert_allclose(state.value[LOSS_F], fairlet_loss, atol=1e-9)
         np.testing.assert_allclose(state.value[LOSS_C], clustering_loss * self.mean_size, atol=1e-9)

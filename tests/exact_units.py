@@ -7,6 +7,7 @@ import numpy as np
 from exact_fairlets import divergence, loss_code, of_pairs
 
 from bayesfair.gibbs import balance as sets
+from bayesfair.gibbs.losses import log_g_at
 from bayesfair.gibbs.units import Units, new_state
 
 LAMBDA, STRENGTH = 0.6, 1.3
@@ -99,7 +100,7 @@ class TinyUnits:
         for z in self.states:
             state = self.state(z)
             log_g = sum(
-                self.loss_code.log_g(LAMBDA * state.mass[k], state.mass[k], state.total[k])
+                log_g_at(self.loss_code.log_g, LAMBDA * state.mass[k], state.mass[k], state.total[k])
                 for k in range(self.n_clusters)
             )
             paid = sum(self.weight[i] * divergence(self.loss, self.X[i], centers[z[i]]) for i in range(self.n_obs))

@@ -10,7 +10,6 @@ from bayesfair.gibbs.fairlets import (
     LOSS_C,
     LOSS_F,
     MOVED,
-    NOBODY,
     PLACE,
     SINCE,
     SWAPPED,
@@ -68,21 +67,18 @@ def sweeps(s, data, loss, plan, state, scratch, thinning, left, last_sweep, labe
             step[SWEEP] += 1
             step[SINCE] += 1
             if step[SINCE] == thinning:
-                write(
-                    data.rank, state.fairlet, state.cluster, state.anchor, value, step, labels, fairlets, numbers, draw
-                )
+                write(state.fairlet, state.cluster, value, step, labels, fairlets, numbers, draw)
                 draw += 1
     return draw, left
 
 
 @inner
-def write(rank, fairlet, cluster, anchor, value, step, labels, fairlets, numbers, draw):
-    """A draw: labels, fairlets if wanted, numbered by their anchors, and scalars. Rates are counted anew."""
+def write(fairlet, cluster, value, step, labels, fairlets, numbers, draw):
+    """A draw: labels, fairlets if wanted, and scalars. Rates are counted anew."""
     for i in range(len(fairlet)):
-        f = fairlet[i]
-        labels[draw, i] = cluster[f]
+        labels[draw, i] = cluster[fairlet[i]]
         if draw < len(fairlets):
-            fairlets[draw, i] = f if anchor[f] == NOBODY else rank[anchor[f]]
+            fairlets[draw, i] = fairlet[i]
     numbers[draw, 0] = value[LOSS_F]
     numbers[draw, 1] = value[LOSS_C]
     numbers[draw, 2] = value[LAMBDA_F]

@@ -4,8 +4,8 @@ Row a of fairlet f, of weight w, goes to fairlet h, and row b, of weight v, come
 row. The clusters of f and h are k and q.
 """
 
-from bayesfair._compiled import inner
-from bayesfair.gibbs.losses import KMEANS, between, copy_row, divergence, joining, leaving, log_normalizer
+from bayesfair._compiled import inlined, inner
+from bayesfair.gibbs.losses import KMEANS, between, copy_row, joining, leaving, log_g_at, paid_at
 
 
 @inner
@@ -18,7 +18,7 @@ def copy_center(total, mass, f, x):
 # What fairlets pay
 
 
-@inner
+@inlined
 def price(x, weight, loss, row, other, middle, i, j):
     """What row i pays for the anchor j, with w v / (w + v) twice for their weights."""
     far = 0.0
@@ -39,27 +39,21 @@ def hub_loss(x, weight, loss, row, members, size, f, center):
     paid = 0.0
     for t in range(size[f]):
         copy_row(x, members[f, t], row)
-        paid += weight[members[f, t]] * loss.paid(row, center)
+        paid += weight[members[f, t]] * paid_at(loss.paid, row, center)
     return paid
 
 
 # What an exchange changes in L_f
 
 
-@inner
-def anchored_change(x, weight, loss, row, other, middle, members, size, anchors, a, v, b, f, h):
-    """Change of the anchored L_f: of both fairlets if anchors change places, else of the two rows."""
+@inlined
+def anchored_change(x, weight, loss, row, other, middle, anchors, a, v, b, f, h):
+    """Change of the anchored L_f."""
     change = 0.0
-    for z in range(2):
-        i, j, here, there = (a, b, f, h) if z == 0 else (b, a, h, f)
-        if a == anchors[f]:
-            for t in range(size[here]):
-                if members[here, t] != i:
-                    change += price(x, weight, loss, row, other, middle, members[here, t], j)
-                    change -= price(x, weight, loss, row, other, middle, members[here, t], i)
-        elif z == 0 or v > 0.0:
-            change += price(x, weight, loss, row, other, middle, i, anchors[there])
-            change -= price(x, weight, loss, row, other, middle, i, anchors[here])
+    for z in range(2 if v > 0.0 else 1):
+        i, here, there = (a, f, h) if z == 0 else (b, h, f)
+        change += price(x, weight, loss, row, other, middle, i, anchors[there])
+        change -= price(x, weight, loss, row, other, middle, i, anchors[here])
     return change
 
 
@@ -71,15 +65,15 @@ def hub_change(x, weight, loss, row, members, size, f_old, f_new, h_old, h_new, 
     change += hub_loss(x, weight, loss, row, members, size, h, h_new)
     change -= hub_loss(x, weight, loss, row, members, size, h, h_old)
     copy_row(x, a, row)
-    change += w * (loss.paid(row, h_new) - loss.paid(row, f_new))
+    change += w * (paid_at(loss.paid, row, h_new) - paid_at(loss.paid, row, f_new))
     copy_row(x, b, row)
-    return change + v * (loss.paid(row, f_new) - loss.paid(row, h_new))
+    return change + v * (paid_at(loss.paid, row, f_new) - paid_at(loss.paid, row, h_new))
 
 
 # What an exchange changes in what two sets of rows pay to their own means
 
 
-@inner
+@inlined
 def squares_change(x, a, w, b, v, total, mass, f, h):
     """The change for squared distances, from sums over the sets f and h.
 
@@ -95,39 +89,6 @@ def squares_change(x, a, w, b, v, total, mass, f, h):
         bent_f += off_f * off_f
         bent_h += off_h * off_h
     return straight - bent_f / (mass[f] + c) - bent_h / (mass[h] - c)
-
-
-@inner
-def exchange_of_squares(x, weight, anchors, total, mass, sums, heavy, a, w, b, v, f, h, k, q):
-    """(change of the anchored L_f, of fairlets, of clusters) for squared distances, in one loop, if neither row is an anchor.
-
-    The last two are `squares_change` of both fairlets, and of both clusters, 0 if k = q.
-    """
-    c, p, r = v - w, anchors[f], anchors[h]
-    per_f, per_h, per_k, per_q = 1.0 / mass[f], 1.0 / mass[h], 1.0 / heavy[k], 1.0 / heavy[q]
-    a_to_p, a_to_r, b_to_p, b_to_r = 0.0, 0.0, 0.0, 0.0
-    straight, bent_f, bent_h, level, bent_k, bent_q = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    for e in range(x.shape[1]):
-        x_a, x_b, x_p, x_r = 1.0 * x[a, e], 1.0 * x[b, e], 1.0 * x[p, e], 1.0 * x[r, e]
-        a_to_p += (x_a - x_p) * (x_a - x_p)
-        a_to_r += (x_a - x_r) * (x_a - x_r)
-        b_to_p += (x_b - x_p) * (x_b - x_p)
-        b_to_r += (x_b - x_r) * (x_b - x_r)
-        g, mean_f, mean_h = v * x_b - w * x_a, total[f, e] * per_f, total[h, e] * per_h
-        off_f, off_h = g - c * mean_f, g - c * mean_h
-        straight += (mean_h - mean_f) * (off_f + off_h)
-        bent_f += off_f * off_f
-        bent_h += off_h * off_h
-        mean_k, mean_q = sums[k, e] * per_k, sums[q, e] * per_q
-        off_k, off_q = g - c * mean_k, g - c * mean_q
-        level += (mean_q - mean_k) * (off_k + off_q)
-        bent_k += off_k * off_k
-        bent_q += off_q * off_q
-    own = weight[p] * (a_to_p * w / (w + weight[p]) - b_to_p * v / (v + weight[p]))
-    other = weight[r] * (a_to_r * w / (w + weight[r]) - b_to_r * v / (v + weight[r]))
-    fairlets = straight - bent_f / (mass[f] + c) - bent_h / (mass[h] - c)
-    clusters = level - bent_k / (heavy[k] + c) - bent_q / (heavy[q] - c) if k != q else 0.0
-    return 2.0 * (other - own), fairlets, clusters
 
 
 @inner
@@ -152,10 +113,10 @@ def pulled(x, loss, old, new, center, total, mass, lam, out, w, incoming, v):
     for e in range(len(old)):
         old[e] = total[e] / mass
         new[e] = (total[e] - w * x[out, e] + v * x[incoming, e]) / then
-    change = lam * (then * divergence(loss, new, center) - mass * divergence(loss, old, center))
+    change = lam * (then * paid_at(loss.paid, new, center) - mass * paid_at(loss.paid, old, center))
     for e in range(len(new)):
         new[e] *= then
-    return change + log_normalizer(loss, lam * then, then, new) - log_normalizer(loss, lam * mass, mass, total)
+    return change + log_g_at(loss.log_g, lam * then, then, new) - log_g_at(loss.log_g, lam * mass, mass, total)
 
 
 # What an exchange changes in L_c of a loss of pairs
@@ -181,14 +142,14 @@ def pairs_change(loss, cluster, total, mass, weight, reach, pairs, z, f_old, f_n
         if j != f and j != h and (cluster[j] == k or cluster[j] == q):
             copy_center(total, mass, j, z)
             if cluster[j] == k:
-                far_f += mass[j] * loss.paid(z, f_new)
+                far_f += mass[j] * paid_at(loss.paid, z, f_new)
             if cluster[j] == q:
-                far_h += mass[j] * loss.paid(z, h_new)
+                far_h += mass[j] * paid_at(loss.paid, z, h_new)
     mass_f, mass_h = mass[f] + gain, mass[h] - gain
     own = mass_f * far_f - mass[f] * reach[f, k]
     other = mass_h * far_h - mass[h] * reach[h, q]
     if k == q:
-        both = mass_f * mass_h * loss.paid(f_new, h_new) + mass[f] * mass[h] * loss.paid(f_old, h_old)
+        both = mass_f * mass_h * paid_at(loss.paid, f_new, h_new) + mass[f] * mass[h] * paid_at(loss.paid, f_old, h_old)
         return (own + other + both) / weight[k]
     change = (pairs[k] + 2.0 * own) / (2.0 * (weight[k] + gain)) - pairs[k] / (2.0 * weight[k])
     return change + (pairs[q] + 2.0 * other) / (2.0 * (weight[q] - gain)) - pairs[q] / (2.0 * weight[q])

@@ -13,7 +13,6 @@ from bayesfair.gibbs.chance import accept, bernoulli, category, integer
 from bayesfair.gibbs.fairlet_costs import (
     anchored_change,
     copy_center,
-    exchange_of_squares,
     hub_change,
     new_centers,
     pairs_change,
@@ -35,7 +34,7 @@ from bayesfair.gibbs.fairlets import (
     pair_up,
     reach_anew,
 )
-from bayesfair.gibbs.losses import KMEANS, is_own, visit_costs
+from bayesfair.gibbs.losses import KMEANS, is_own, paid_at, visit_costs
 
 
 class SweepPlan(NamedTuple):
@@ -61,11 +60,11 @@ class SweepPlan(NamedTuple):
 def exchanges(s, data, loss, plan, state, scratch, first, last):
     """The moves first..last of B in a sweep: a row a goes to fairlet h, and b, unless NOBODY, comes back.
 
-    Anchors change places between fairlets with the same bounds only, and a row goes alone where bounds allow it. Proposals are
-    symmetric: Metropolis decides, or the heat bath of the rectangular loop.
+    Anchors stay: the others reach every state. A row goes alone where bounds allow it. Proposals are symmetric: Metropolis
+    decides, or the heat bath of the rectangular loop.
     """
     x, weight, group, order, starts = data.x, data.weight, data.group, data.order, data.first
-    movers, lower, upper, kind, edges, width = data.movers, data.lower, data.upper, data.kind, data.edges, data.width
+    movers, lower, upper, edges, width = data.movers, data.lower, data.upper, data.edges, data.width
     fairlet, slot, members, size, count = state.fairlet, state.slot, state.members, state.size, state.count
     cluster, anchors, mass, total = state.cluster, state.anchor, state.mass, state.total
     number, heavy, sums, reach, pairs = state.number, state.weight, state.sums, state.reach, state.pairs
@@ -79,7 +78,7 @@ def exchanges(s, data, loss, plan, state, scratch, first, last):
             a, b = near_rows(s, edges)
             h = int64(fairlet[b])
         elif at < plan.near + plan.random:
-            a, b = random_rows(s, group, order, starts)
+            a, b = random_rows(s, movers, group, order, starts)
             h = int64(fairlet[b])
         elif at < n_single:
             a, b, h = extra_member(s, movers, len(cluster))
@@ -88,20 +87,13 @@ def exchanges(s, data, loss, plan, state, scratch, first, last):
         if a == NOBODY or fairlet[a] == h:
             continue
         f, g, comes = int64(fairlet[a]), int64(group[a]), b != NOBODY
-        if g == data.anchor and kind[f] != kind[h]:
-            continue
         if not comes and (count[f, g] <= lower[f, g] or count[h, g] >= upper[h, g]):
             continue
         step[TRIED] += 1
         if not comes:
             b = a
         w, v, k, q = weight[a], weight[b] if comes else 0.0, int64(cluster[f]), int64(cluster[h])
-        if loss.kind == KMEANS and data.anchor != NOBODY and g != data.anchor:
-            anchored, fairlets, clusters = exchange_of_squares(
-                x, weight, anchors, total, mass, sums, heavy, a, w, b, v, f, h, k, q
-            )
-            fairlets, clusters = anchored, clusters - fairlets
-        elif loss.kind == KMEANS:
+        if loss.kind == KMEANS:
             fairlets = squares_change(x, a, w, b, v, total, mass, f, h)
             clusters = squares_change(x, a, w, b, v, sums, heavy, k, q) - fairlets if k != q else -fairlets
         elif len(reach) == 0:
@@ -121,8 +113,8 @@ def exchanges(s, data, loss, plan, state, scratch, first, last):
             fairlets = 0.0
             if data.anchor == NOBODY:
                 fairlets = hub_change(x, weight, loss, row, members, size, f_old, f_new, h_old, h_new, a, w, b, v, f, h)
-        if data.anchor != NOBODY and (loss.kind != KMEANS or g == data.anchor):
-            fairlets = anchored_change(x, weight, loss, row, other, middle, members, size, anchors, a, v, b, f, h)
+        if data.anchor != NOBODY:
+            fairlets = anchored_change(x, weight, loss, row, other, middle, anchors, a, v, b, f, h)
         log = log_ratio(lam_f, lam, fairlets, clusters)
         if len(given) > 0 and k != q:
             log -= pulled(x, loss, old, new, given[k], sums[k], heavy[k], lam, a, w, b, v)
@@ -139,8 +131,6 @@ def exchanges(s, data, loss, plan, state, scratch, first, last):
                 change_places(fairlet, slot, members, a, b, f, h)
             else:
                 go_alone(fairlet, slot, members, size, count, a, g, f, h)
-            if g == data.anchor:
-                anchors[f], anchors[h] = b, a
             shift(x, a, w, b, v, total, mass, f, h)
             if k != q:
                 shift(x, a, w, b, v, sums, heavy, k, q)
@@ -166,9 +156,9 @@ def near_rows(s, edges):
 
 
 @inner
-def random_rows(s, group, order, starts):
-    """Any row, and any row of its group."""
-    a = integer(s, len(group))
+def random_rows(s, movers, group, order, starts):
+    """Any row that is no anchor, and any row of its group."""
+    a = int64(movers[integer(s, len(movers))])
     g = group[a]
     return a, int64(order[starts[g] + integer(s, starts[g + 1] - starts[g])])
 
@@ -274,7 +264,7 @@ def reach_further(paid, cluster, total, mass, reach, x, then, now, before, f, h)
     for j in range(len(cluster)):
         if j != f and j != h:
             copy_center(total, mass, j, x)
-            reach[j, cluster[f]] += mass[f] * paid(x, now) - before * paid(x, then)
+            reach[j, cluster[f]] += mass[f] * paid_at(paid, x, now) - before * paid_at(paid, x, then)
 
 
 # Clusters
@@ -358,6 +348,6 @@ def shift_reach(loss, cluster, mass, total, reach, center, other, f, a, b):
     for j in range(len(cluster)):
         if j != f:
             copy_center(total, mass, j, other)
-            far = mass[f] * loss.paid(center, other)
+            far = mass[f] * paid_at(loss.paid, center, other)
             reach[j, a] -= far
             reach[j, b] += far

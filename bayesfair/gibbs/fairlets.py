@@ -12,7 +12,7 @@ from numpy import int64
 
 from bayesfair._compiled import inner, kernel
 from bayesfair.gibbs.fairlet_costs import copy_center, price
-from bayesfair.gibbs.losses import PAIRS, loss_of, reach_all
+from bayesfair.gibbs.losses import PAIRS, loss_of, paid_at, reach_all
 
 NOBODY = -1  # in place of a row: nobody comes back; in place of an anchor: fairlets have hubs
 
@@ -24,8 +24,8 @@ class Fairlets(NamedTuple):
     """What all chains share: rows as they come, their groups and weights, and which fairlets there may be.
 
     order[first[g] : first[g + 1]] are the rows of group g, `movers` the rows that are no anchors. lower, upper (m, J) bound the
-    members of a fairlet; fairlets of one `kind` have the same bounds. rank (N,): the number of a fairlet with this anchor.
-    edges (E, 2): pairs of near rows of a group. width (J,): most members of a group. anchor: the anchors' group, or NOBODY.
+    members of a fairlet. edges (E, 2): pairs of near movers of a group. width (J,): most members of a group. anchor: the
+    anchors' group, or NOBODY.
     """
 
     x: np.ndarray
@@ -36,8 +36,6 @@ class Fairlets(NamedTuple):
     movers: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
-    kind: np.ndarray
-    rank: np.ndarray
     edges: np.ndarray
     width: np.ndarray
     anchor: int
@@ -93,10 +91,9 @@ class Scratch(NamedTuple):
     given: np.ndarray
 
 
-def make_scratch(dim: int, n_clusters: int, n_given: int = 0) -> Scratch:
+def make_scratch(dim: int, n_clusters: int) -> Scratch:
     """Space for the moves of a chain."""
-    of_clusters, given = np.empty((2, n_clusters)), np.empty((n_given, dim))
-    return Scratch(*np.empty((10, dim)), np.empty((dim, n_clusters)), *of_clusters, given)
+    return Scratch(*np.empty((10, dim)), np.empty((dim, n_clusters)), *np.empty((2, n_clusters)), np.empty((0, dim)))
 
 
 def new_state(words, data: Fairlets, loss, fairlet, cluster, n_clusters, lambda_f, lam) -> State:
@@ -190,7 +187,7 @@ def reach_anew(paid, cluster, total, mass, reach, x, y, f):
     for j in range(len(cluster)):
         if j != f:
             copy_center(total, mass, j, y)
-            reach[f, cluster[j]] += mass[j] * paid(x, y)
+            reach[f, cluster[j]] += mass[j] * paid_at(paid, x, y)
 
 
 @inner

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from numba import cfunc, types
 
 from bayesfair._compiled import inner, kernel
+from bayesfair.gibbs.addresses import address_of, at, in_kernels
 from bayesfair.gibbs.chance import beta, log_gamma, normal
 from bayesfair.gibbs.own_functions import packed, unpacked
 
@@ -29,8 +30,27 @@ NORMALIZER = NUMBER(NUMBER, NUMBER, ROW)
 DRAWN = NUMBER(types.uint64[::1], NUMBER, NUMBER, ROW, ROW)
 
 
+def paid_at(address, x, y):
+    """d(x, mean) or D(x, y) of two rows."""
+    return at(address)(x, y)
+
+
+def log_g_at(address, rate, mass, total):
+    """log g of a centre, see `kmeans_log_g`."""
+    return at(address)(rate, mass, total)
+
+
+def center_at(address, s, rate, mass, total, center):
+    """Draw a centre into `center`, see `kmeans_center`."""
+    return at(address)(s, rate, mass, total, center)
+
+
+for call, form in ((paid_at, PAID), (log_g_at, NORMALIZER), (center_at, DRAWN)):
+    in_kernels(form, call)
+
+
 class LossCode(NamedTuple):
-    """A loss for kernels: which one it is, the power of a norm, and its functions.
+    """A loss for kernels: which one it is, the power of a norm, and the addresses of its functions.
 
     paid(x, y): d(x, mean) or D(x, y) of two float64 rows. log_g(rate, mass, total) and draw_center(s, rate, mass, total,
     center): see `kmeans_log_g`; without conjugate centres they are stand-ins.
@@ -38,9 +58,9 @@ class LossCode(NamedTuple):
 
     kind: int
     power: float
-    paid: object
-    log_g: object
-    draw_center: object
+    paid: int
+    log_g: int
+    draw_center: int
 
     def __reduce__(self):
         if self.kind in (OWN_DIVERGENCE, OWN_PAIR):
@@ -74,8 +94,8 @@ def without_centers_law(kind: int, paid, power: float = 1.0) -> LossCode:
 
 @cache
 def kept(function, form):
-    """A function of the package behind a pointer, compiled once per installation."""
-    return cfunc(form, cache=True, error_model="numpy")(function)
+    """The address of a function of the package, compiled once per installation."""
+    return address_of(cfunc(form, cache=True, error_model="numpy", _nrt=False)(function))
 
 
 # What a row pays
@@ -163,35 +183,17 @@ def minkowski(power):
 def of_rows(own, x, y, paid):
     """A function of the user's own of every row of x (n, d) and the same row of y."""
     for i in range(len(x)):
-        paid[i] = own(x[i], y[i])
-
-
-@inner
-def divergence(loss, x, m):
-    """d(x, m) of a loss with centres."""
-    return loss.paid(x, m)
-
-
-@inner
-def log_normalizer(loss, rate, mass, total):
-    """log g of a centre, see `kmeans_log_g`."""
-    return loss.log_g(rate, mass, total)
-
-
-@inner
-def draw_center(s, loss, rate, mass, total, center):
-    """Draw a centre into `center`, see `kmeans_center`."""
-    loss.draw_center(s, rate, mass, total, center)
+        paid[i] = paid_at(own, x[i], y[i])
 
 
 @inner
 def between(loss, x, y, middle):
     """D(x, y) between a member and an anchor: twice the Jensen gap, |x - y|^2 for k-means. `middle` is scratch space."""
     if loss.kind == KMEANS or loss.kind >= PAIRS:
-        return loss.paid(x, y)
+        return paid_at(loss.paid, x, y)
     for e in range(len(x)):
         middle[e] = 0.5 * (x[e] + y[e])
-    return 2.0 * (loss.paid(x, middle) + loss.paid(y, middle))
+    return 2.0 * (paid_at(loss.paid, x, middle) + paid_at(loss.paid, y, middle))
 
 
 @inner
@@ -205,7 +207,7 @@ def joining(loss, x, w, total, mass, old, new):
     for e in range(len(x)):
         old[e] = total[e] / mass
         new[e] = (total[e] + w * x[e]) / (mass + w)
-    return w * loss.paid(x, new) + mass * loss.paid(old, new)
+    return w * paid_at(loss.paid, x, new) + mass * paid_at(loss.paid, old, new)
 
 
 @inner
@@ -217,7 +219,7 @@ def leaving(loss, x, w, total, mass, old, new):
     for e in range(len(x)):
         old[e] = (total[e] - w * x[e]) / rest
         new[e] = total[e] / mass
-    return w * loss.paid(x, new) + rest * loss.paid(old, new)
+    return w * paid_at(loss.paid, x, new) + rest * paid_at(loss.paid, old, new)
 
 
 @inner
@@ -344,7 +346,7 @@ def loss_of(x, weight, paid, label, center, row):
     value = 0.0
     for i in range(len(label)):
         copy_row(x, i, row)
-        value += weight[i] * paid(row, center[label[i]])
+        value += weight[i] * paid_at(paid, row, center[label[i]])
     return value
 
 
@@ -355,6 +357,6 @@ def reach_all(x, weight, paid, label, reach, row, other):
         copy_row(x, i, row)
         for j in range(i):
             copy_row(x, j, other)
-            far = paid(row, other)
+            far = paid_at(paid, row, other)
             reach[i, label[j]] += weight[j] * far
             reach[j, label[i]] += weight[i] * far

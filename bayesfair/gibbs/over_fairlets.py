@@ -88,7 +88,7 @@ class OverFairlets(BaseEstimator):
             fairlet, gap = best_fairlets(table, groups, held, self.composition, self.keeps_fairlets)
         else:
             fairlet, gap = memory["start"], None
-        data = make_fairlets(table, groups, held, fairlet, self.keeps_fairlets)
+        data = make_fairlets(table, groups, held, self.keeps_fairlets)
         return with_jumps_of(FairletLaw(table, data, fairlet, self, gap), memory)
 
 
@@ -109,7 +109,7 @@ class FairletLaw:
 
     @property
     def memory(self) -> dict:
-        """Arrays that a continued run needs beside its table and states: the fairlets at the start, which number anchors."""
+        """Arrays that a continued run needs beside its table and states: the fairlets at the start."""
         return {"start": self.fairlet.astype(np.int32)}
 
     @property
@@ -257,26 +257,20 @@ def best_fairlets(table: Table, groups: Groups, held: Capacities, composition, s
     return found.fairlet, (0.0 if found.optimal else found.gap) if stay else None
 
 
-def make_fairlets(table: Table, groups: Groups, held: Capacities, fairlet, stay: bool) -> Fairlets:
+def make_fairlets(table: Table, groups: Groups, held: Capacities, stay: bool) -> Fairlets:
     """The data of the kernels; near rows only if fairlets move."""
     code, anchor = groups.code.astype(np.int32), anchor_group(held)
-    sizes = groups.sizes
-    rank = np.full(len(code), NOBODY, np.int32)
-    if anchor is not None:
-        rank[code == anchor] = np.asarray(fairlet)[code == anchor]
-    bounds = np.concatenate([held.lower, held.upper], 1)
+    movers = np.flatnonzero(code != (NOBODY if anchor is None else anchor))
     return Fairlets(
         x=table.X,
         group=code,
         weight=table.weight,
         order=np.argsort(code, kind="stable"),
-        first=np.concatenate([[0], np.cumsum(sizes)]),
-        movers=np.flatnonzero(code != (NOBODY if anchor is None else anchor)),
+        first=np.concatenate([[0], np.cumsum(groups.sizes)]),
+        movers=movers,
         lower=np.ascontiguousarray(held.lower, np.int32),
         upper=np.ascontiguousarray(held.upper, np.int32),
-        kind=np.unique(bounds, axis=0, return_inverse=True)[1].astype(np.int32).ravel(),
-        rank=rank,
-        edges=np.empty((0, 2), np.int64) if stay else near_pairs(table.X, code, table.seed),
+        edges=np.empty((0, 2), np.int64) if stay else near_pairs(table.X, code, movers, table.seed),
         width=held.upper.max(0).astype(np.int64),
         anchor=NOBODY if anchor is None else anchor,
     )

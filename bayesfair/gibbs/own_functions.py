@@ -1,4 +1,4 @@
-"""A function of two rows, written by the user: compiled to a first-class one, and sent to other processes."""
+"""A function of two rows, written by the user: compiled, and sent to other processes."""
 
 import linecache
 import pickle
@@ -6,32 +6,31 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
+from numba import cfunc, njit, types
+
 from bayesfair._check import Refusal
+from bayesfair.gibbs.addresses import address_of
 
 ALLOWED = (
     "Numba compiles numbers, loops, `math`, NumPy functions of arrays, and functions under numba.njit. "
     "The function takes two rows, float64 arrays, and returns one number."
 )
-_compiled: dict[Callable, object] = {}
+_compiled: dict[Callable, int] = {}
 
 
-def compiled(function: Callable):
-    """A first-class function for Numba, of two float64 rows, compiled once in a process.
+def compiled(function: Callable) -> int:
+    """The address of a function of two float64 rows, compiled once in a process.
 
     What it raises counts as NaN, which stops a run: Numba would print it and go on with 0.
     """
-    from numba import cfunc, types
-
     if function not in _compiled:
         row = types.float64[::1]
         signature = types.float64(row, row)
-        _compiled[function] = cfunc(signature, error_model="numpy")(_without_errors(function, signature))
+        _compiled[function] = address_of(cfunc(signature, error_model="numpy")(_without_errors(function, signature)))
     return _compiled[function]
 
 
 def _without_errors(function, signature):
-    from numba import njit
-
     try:
         known = njit(signature, error_model="numpy")(function)
     except Exception as error:
@@ -59,11 +58,11 @@ def _explained(function, error) -> str:
     return f"Numba cannot compile line {number} of the function of `loss`, `{line}`: {reason}. {ALLOWED}"
 
 
-def packed(own) -> bytes:
-    """The function behind a compiled one, for another process."""
+def packed(own: int) -> bytes:
+    """The function at an address, for another process."""
     from joblib.externals.loky.backend.reduction import dumps  # cloudpickle's, which takes functions of notebooks
 
-    return bytes(dumps(next(function for function, known in _compiled.items() if known is own)))
+    return bytes(dumps(next(function for function, known in _compiled.items() if known == own)))
 
 
 @lru_cache(maxsize=16)

@@ -15,7 +15,7 @@ from numpy import int64
 from bayesfair._compiled import inner, kernel
 from bayesfair.gibbs.balance import penalty
 from bayesfair.gibbs.chance import accept, bernoulli, category, integer, shuffle
-from bayesfair.gibbs.losses import copy_row, divergence, draw_center, joining, leaving, log_normalizer
+from bayesfair.gibbs.losses import center_at, copy_row, joining, leaving, log_g_at, paid_at
 from bayesfair.gibbs.units import IMPOSSIBLE, LAMBDA, LOSS, MOVED, settle, transfer
 
 BLOCK = 512  # units of a combination that are drawn at a time
@@ -82,9 +82,9 @@ def draw_pair(units, loss, balance, state, scratch, tables):
 def choose(s, loss, lam, mass, total, center, far):
     """Draw centres, and how far they are apart, the same in both directions."""
     for k in range(len(mass)):
-        draw_center(s, loss, lam * mass[k], mass[k], total[k], center[k])
+        center_at(loss.draw_center, s, lam * mass[k], mass[k], total[k], center[k])
         for j in range(k):
-            far[k, j] = lam * min(divergence(loss, center[k], center[j]), divergence(loss, center[j], center[k]))
+            far[k, j] = lam * min(paid_at(loss.paid, center[k], center[j]), paid_at(loss.paid, center[j], center[k]))
 
 
 @kernel
@@ -128,9 +128,9 @@ def fill(units, loss, state, scratch, tables, a, b, c, first, last):
     for z in range(n):
         i = int64(tables.member[tables.first[c] + first + z])
         copy_row(units.x, i, scratch.x)
-        to_a = divergence(loss, scratch.x, tables.center[a])
+        to_a = paid_at(loss.paid, scratch.x, tables.center[a])
         tables.unit[c, z] = i
-        tables.odds[c, z] = lam * units.weight[i] * (divergence(loss, scratch.x, tables.center[b]) - to_a)
+        tables.odds[c, z] = lam * units.weight[i] * (paid_at(loss.paid, scratch.x, tables.center[b]) - to_a)
         held += state.label[i] == a
     tables.number[c], tables.held[c], tables.now[c] = n, held, held
     if n > 0:
@@ -203,7 +203,7 @@ def log_law(tables, c, count):
 @inner
 def log_g(loss, state, k):
     """Log of the normaliser of cluster k's centre."""
-    return log_normalizer(loss, state.number[LAMBDA] * state.mass[k], state.mass[k], state.total[k])
+    return log_g_at(loss.log_g, state.number[LAMBDA] * state.mass[k], state.mass[k], state.total[k])
 
 
 @inner

@@ -13,7 +13,7 @@ from numpy import int64
 from bayesfair._compiled import inner, kernel
 from bayesfair.gibbs.balance import penalty
 from bayesfair.gibbs.chance import accept, integer
-from bayesfair.gibbs.losses import PAIRS, copy_row, is_own, joining, leaving, loss_of, reach_all
+from bayesfair.gibbs.losses import PAIRS, copy_row, is_own, joining, leaving, loss_of, paid_at, reach_all
 
 IMPOSSIBLE = -1e300
 NEGLIGIBLE = 36.0  # e^-36 is below the resolution of a draw
@@ -177,7 +177,7 @@ def shift_reach(x, weight, paid, label, reach, pairs, row, other, i, a, b):
     for j in range(len(label)):
         if j != i:
             copy_row(x, j, other)
-            far = w * paid(row, other)
+            far = w * paid_at(paid, row, other)
             reach[j, a] -= far
             reach[j, b] += far
 
@@ -246,7 +246,7 @@ def exchange_cost(units, loss, state, scratch, i, j):
     copy_row(units.x, i, x)
     copy_row(units.x, j, y)
     if loss.kind >= PAIRS:
-        far = loss.paid(x, y)
+        far = paid_at(loss.paid, x, y)
         own = state.pairs[a] + 2.0 * v * (state.reach[j, a] - w * far) - 2.0 * w * state.reach[i, a]
         other = state.pairs[b] + 2.0 * w * (state.reach[i, b] - v * far) - 2.0 * v * state.reach[j, b]
         change = own / (2.0 * (state.mass[a] - w + v)) + other / (2.0 * (state.mass[b] - v + w))

@@ -57,7 +57,10 @@ def go_on(units, loss, balance, schedule, state, per, visits, labels, numbers, f
     scratch, tables, nobody = make_scratch(balance, state), make_tables(units, state), np.empty((0, 0))
     draw, last = first, state.step[VISITS] + visits
     while draw < len(labels) and state.step[VISITS] < last and state.step[FAILED] == 0:
-        scratch = begin_pass(units, loss, balance, schedule, state, scratch, tables)
+        if is_between_passes(state) and state.step[PASS] % ANEW == 0:
+            sum_up(units, loss, balance, state)
+            scratch = make_scratch(balance, state)
+        begin_pass(units, loss, balance, schedule, state, scratch, tables)
         args = units, loss, balance, schedule, state, scratch, per, last, pass_to_stop_after(schedule, state)
         draw = walk(state.words, *args, nobody, labels, numbers, draw)
     return draw
@@ -69,7 +72,7 @@ def learn(units, loss, balance, schedule, state, passes):
     nothing = np.empty((0, n_obs), kind), np.empty((0, 2))
     scratch, tables = make_scratch(balance, state), make_tables(units, state)
     for _ in range(passes):
-        scratch = begin_pass(units, loss, balance, schedule, state, scratch, tables)
+        begin_pass(units, loss, balance, schedule, state, scratch, tables)
         outside, last = np.zeros(state.strength.shape), state.step[VISITS] + n_obs
         if state.step[FAILED]:
             return
@@ -84,23 +87,22 @@ def learn(units, loss, balance, schedule, state, passes):
 
 
 def begin_pass(units, loss, balance, schedule, state, scratch, tables):
-    """If a pass is to begin: sums from scratch now and then, draws of pairs, and swaps. Returns scratch for the state."""
-    n_obs = len(state.label)
-    if state.step[ROW] == n_obs - 1:
-        if state.step[PASS] % ANEW == 0:
-            sum_up(units, loss, balance, state)
-            scratch = make_scratch(balance, state)
-        if len(state.size) > 1:
-            if schedule.pairs and state.step[PASS] % SELDOM == 0:
-                draw_pair(units, loss, balance, state, scratch, tables)
-            if schedule.swaps:
-                swaps(state.words, units, loss, balance, state, scratch, 0, schedule.swaps * n_obs)
-    return scratch
+    """If a pass is to begin: draws of pairs now and then, and swaps."""
+    if is_between_passes(state) and len(state.size) > 1:
+        if schedule.pairs and state.step[PASS] % SELDOM == 0:
+            draw_pair(units, loss, balance, state, scratch, tables)
+        if schedule.swaps:
+            swaps(state.words, units, loss, balance, state, scratch, 0, schedule.swaps * len(state.label))
+
+
+def is_between_passes(state):
+    """Whether the next visit begins a pass."""
+    return state.step[ROW] == len(state.label) - 1
 
 
 def pass_to_stop_after(schedule, state):
     """How many passes are begun when something has to be done again before the next one."""
-    done = state.step[PASS] - (state.step[ROW] < len(state.label) - 1)
+    done = state.step[PASS] - (not is_between_passes(state))
     each = 1 if schedule.swaps else SELDOM if schedule.pairs else ANEW
     return (done // each + 1) * each
 

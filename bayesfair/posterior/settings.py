@@ -89,7 +89,7 @@ def _value(node):
     if name == "array":
         return np.array(*map(_value, node.args))
     if name not in OBJECTS:
-        raise ValueError(f"Settings hold a {name!r}, which this version does not know. Read them with a newer one.")
+        raise ValueError(name)
     return getattr(import_module(OBJECTS[name]), name)(**given)
 
 

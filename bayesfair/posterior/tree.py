@@ -50,6 +50,7 @@ from bayesfair.posterior.tables import company, count_labels
 from bayesfair.posterior.temperatures import PSEUDO, add_log_groups, is_own
 from bayesfair.posterior.view import View
 
+NUMBERING = 400  # draws among which the one is that numbers clusters
 _FEATURES = 4  # features whose centres are computed at a time
 _GROUP_OF_KIND = {"parameter": "posterior", "quantity": "sample_stats", "figure": "sample_stats"}
 
@@ -194,7 +195,7 @@ def _number_clusters(tree, point):
     """Give clusters of every draw, and what follows them, the numbers of the reference partition, which the tree gets."""
     posterior, n_clusters = tree["posterior"].to_dataset(), tree.attrs["n_clusters"]
     flat, kind = flat_labels(tree), np.min_scalar_type(-n_clusters)
-    candidates = company(flat, n_clusters)
+    candidates = company(flat, n_clusters, NUMBERING)
     best = flat[candidates.draw[np.argmin(candidates.least_squares)]]
     reference = order_by_size(best, n_clusters)  # by size, so that runs can be compared
     found = likeliest(tree, reference, n_clusters) if point == "likeliest" else None

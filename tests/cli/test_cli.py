@@ -5,13 +5,14 @@ import subprocess
 import sys
 
 import pytest
-from bayesfair.posterior.in_short import brief
-from bayesfair.posterior.verdict import judge
 
 import bayesfair as bf
 from bayesfair.cli import main
 from bayesfair.cli.arguments import parse
 from bayesfair.cli.entry import in_shell
+from bayesfair.posterior.brief import brief
+from bayesfair.posterior.diagnostics import judge
+from bayesfair.posterior.found_modes import modes_sentence
 
 
 def verdict_of(run_file):
@@ -57,7 +58,7 @@ def test_summary_modes_and_plot_read_it(run_file, tmp_path, capsys):
     assert main(["modes", str(run_file)]) == 0
     printed = capsys.readouterr().out
     assert "log_mass" in printed
-    assert bf.posterior.modes_sentence(tree).split()[0] in printed
+    assert modes_sentence(tree).split()[0] in printed
     assert main(["plot", str(run_file), "--out", str(tmp_path / "pictures")]) == 0
     pictures = {path.name for path in (tmp_path / "pictures").iterdir()}
     several = len(bf.posterior.modes(tree)) > 1

@@ -206,18 +206,18 @@ def test_ctrl_c_during_draws_keeps_them(fit, table, tmp_path, monkeypatch, capsy
         steps = count(1)
 
         def update(_):
-            if description == "draws" and next(steps) == 3:
+            if description == "draws" and next(steps) == 2:
                 raise KeyboardInterrupt
 
         yield SimpleNamespace(update=update)
 
     monkeypatch.setattr("bayesfair.gibbs.run.progress", interrupted)
-    assert fit(table, tmp_path / "run.nc", "--num-draws", "500") == 130
+    assert fit(table, tmp_path / "run.nc", "--num-draws", "5000") == 130
     printed, error = capsys.readouterr()
     assert error.startswith("bayesfair fit: warning: Interrupted: kept the ")
     assert "saved the posterior to" in printed
     assert "The run is not finished: it has" in printed
-    assert 0 < bf.GibbsFairClustering.load(tmp_path / "run.nc").posterior_["posterior"].sizes["draw"] < 500
+    assert 0 < bf.GibbsFairClustering.load(tmp_path / "run.nc").posterior_["posterior"].sizes["draw"] < 5000
 
 
 def test_ctrl_c_after_the_draws_keeps_them(fit, table, tmp_path, monkeypatch, capsys):

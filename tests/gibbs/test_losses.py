@@ -26,7 +26,7 @@ def test_losses_are_the_dissimilarities_of_the_package(loss):
     named = resolve_loss(loss)
     code, middle = named.code(), np.empty(3)
     for x, y in zip(*ROWS):
-        assert code.paid(x, y) == pytest.approx(float(named.dissimilarity.to_center(x, y)), rel=1e-9)
+        assert losses.paid_at(code.paid, x, y) == pytest.approx(float(named.dissimilarity.to_center(x, y)), rel=1e-9)
         far = losses.between.py_func(code, x, y, middle)
         assert far == pytest.approx(float(named.dissimilarity.between(x, y)), rel=1e-9)
 
@@ -36,7 +36,7 @@ def test_losses_are_the_dissimilarities_of_the_package(loss):
 def test_normalisers_are_integrals(loss, rate, mean):
     mu, d, ends = MEASURES[loss]
     exact = integrate.quad(lambda m: np.exp(-rate * d(mean, m)) * mu(m), *ends, limit=500)[0]
-    found = resolve_loss(loss).code().log_g(rate, 2.5, np.array([2.5 * mean]))
+    found = losses.log_g_at(resolve_loss(loss).code().log_g, rate, 2.5, np.array([2.5 * mean]))
     assert found == pytest.approx(np.log(exact), abs=1e-6)
 
 
@@ -47,7 +47,7 @@ def test_centers_follow_their_law(loss):
     code, s, center, rate, mean = resolve_loss(loss).code(), seeded(1), np.empty(1), 4.0, 0.4
     drawn = np.empty(20_000)
     for at in range(len(drawn)):
-        code.draw_center(s, rate, 2.0, np.array([2.0 * mean]), center)
+        losses.center_at(code.draw_center, s, rate, 2.0, np.array([2.0 * mean]), center)
         drawn[at] = np.tanh(center[0])
     total = integrate.quad(lambda m: np.exp(-rate * d(mean, m)) * mu(m), *ends)[0]
     exact = integrate.quad(lambda m: np.tanh(m) * np.exp(-rate * d(mean, m)) * mu(m), *ends)[0] / total
@@ -64,10 +64,10 @@ def test_a_unit_that_leaves_saves_what_it_paid_to_join():
 
 
 def test_edges_of_domains():
-    kl = resolve_loss("kl").code()
-    assert kl.paid(np.array([1.0]), np.array([0.0])) == np.inf
-    assert kl.paid(np.zeros(1), np.zeros(1)) == 0
-    assert resolve_loss("itakura-saito").code().paid(np.ones(1), np.zeros(1)) == np.inf
+    kl, itakura_saito = (resolve_loss(name).code().paid for name in ("kl", "itakura-saito"))
+    assert losses.paid_at(kl, np.array([1.0]), np.array([0.0])) == np.inf
+    assert losses.paid_at(kl, np.zeros(1), np.zeros(1)) == 0
+    assert losses.paid_at(itakura_saito, np.ones(1), np.zeros(1)) == np.inf
 
 
 def test_a_loss_of_ones_own_is_compiled_and_works_on_arrays():
@@ -76,6 +76,7 @@ def test_a_loss_of_ones_own_is_compiled_and_works_on_arrays():
     np.testing.assert_allclose(own.dissimilarity.to_center(*ROWS), ((ROWS[0] - ROWS[1]) ** 2).sum(-1))
     np.testing.assert_allclose(own.dissimilarity.between(*ROWS), ((ROWS[0] - ROWS[1]) ** 2).sum(-1))
     np.testing.assert_allclose(pairs.dissimilarity.between(*ROWS), np.abs(ROWS[0] - ROWS[1]).max(-1))
-    assert own.code().paid(ROWS[0, 0], ROWS[1, 0]) == pytest.approx(((ROWS[0, 0] - ROWS[1, 0]) ** 2).sum())
+    paid = losses.paid_at(own.code().paid, ROWS[0, 0], ROWS[1, 0])
+    assert paid == pytest.approx(((ROWS[0, 0] - ROWS[1, 0]) ** 2).sum())
     with pytest.raises(ValueError, match="either divergence= or pair="):
         Loss()

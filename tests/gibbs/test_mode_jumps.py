@@ -12,7 +12,7 @@ from scripted_sampler import as_python
 
 from bayesfair.gibbs import fairlet_moves, units
 from bayesfair.gibbs.fairlet_moves import SweepPlan
-from bayesfair.gibbs.losses import log_normalizer
+from bayesfair.gibbs.losses import log_g_at
 from bayesfair.gibbs.modes import fairlet_paths, unit_paths
 from bayesfair.gibbs.modes import places as of_places
 from bayesfair.gibbs.modes.places import Places
@@ -36,7 +36,7 @@ def centers_at(loss, y):
 
 
 def log_measure(loss, m):
-    """d mu / d coordinates, from the measures that `log_normalizer` names and the derivative of the coordinates."""
+    """d mu / d coordinates, from the measures that `kmeans_log_g` and the others name and the derivative of the coordinates."""
     if loss == "kl":
         return np.log(m**-0.5 * m).sum()
     return np.log((m * (1 - m)) ** -0.5 * m * (1 - m)).sum() if loss == "binary" else 0.0
@@ -103,7 +103,7 @@ class UnitJump(Jump):
 
     def log_g(self, z, lam):
         s = self.t.state(z)
-        return sum(log_normalizer.py_func(self.t.loss_code, lam * s.mass[k], s.mass[k], s.total[k]) for k in (0, 1))
+        return sum(log_g_at(self.t.loss_code.log_g, lam * s.mass[k], s.mass[k], s.total[k]) for k in (0, 1))
 
     def penalty(self, z):
         return self.t.penalty(z)
@@ -139,7 +139,7 @@ class FairletJump(Jump):
 
     def log_g(self, at, lam):
         s = self.t.state(at)
-        return sum(log_normalizer.py_func(self.t.loss_code, lam * s.weight[k], s.weight[k], s.sums[k]) for k in (0, 1))
+        return sum(log_g_at(self.t.loss_code.log_g, lam * s.weight[k], s.weight[k], s.sums[k]) for k in (0, 1))
 
     def penalty(self, at):
         return 0.0
@@ -207,7 +207,7 @@ def wrong_temperature(right=unit_paths.visits_given.py_func):
 
 BUGS = {
     "no Jacobian": {"move_place": no_jacobian()},
-    "no normalisers in the work": {"log_normalizer": lambda *args: 0.0},
+    "no normalisers in the work": {"log_g_at": lambda *args: 0.0},
     "no normalisers in visits": {"log_gain": lambda *args: 0.0},
     "not reversible": {"bernoulli": always_forwards},
     "wrong temperature": {"visits_given": wrong_temperature()},

@@ -7,14 +7,15 @@ from bayesfair.gibbs.chance import bernoulli, category
 from bayesfair.gibbs.fairlet_costs import copy_center
 from bayesfair.gibbs.fairlet_moves import exchanges, join
 from bayesfair.gibbs.fairlets import FAILED, LAMBDA, LAMBDA_F, LOSS_C, LOSS_F, make_scratch, sum_up
-from bayesfair.gibbs.losses import divergence
+from bayesfair.gibbs.losses import paid_at
 from bayesfair.gibbs.modes.places import choose_way, log_density, log_gain, make_way, place_at, pull
 
 
 def fairlet_path(data, loss, plan, places, state, length):
     """(the mode of origin, log of exp(w) |dT|) of a path to another mode, at whose end the state is left; -inf: refused."""
     n_clusters, dim = state.sums.shape
-    way, scratch = make_way(n_clusters, dim), make_scratch(dim, n_clusters, n_clusters)
+    way = make_way(n_clusters, dim)
+    scratch = make_scratch(dim, n_clusters)._replace(given=way.center)
     origin, log_ratio = along(state.words, data, loss, plan, places, state, scratch, way, length)
     sum_up(data, loss, state)
     return origin, log_ratio if state.step[FAILED] == 0 else -inf
@@ -37,7 +38,6 @@ def along(s, data, loss, plan, places, state, scratch, way, length):
         place_at(loss, way, t / length)
         log_ratio += density(loss, plan, way, state, scratch.x) - before
         if t < length:
-            scratch.given[:] = way.center
             follow(s, data, loss, plan, state, scratch, way, bernoulli(s, 0.5))
     return origin, log_ratio
 
@@ -89,7 +89,7 @@ def reallocations_given(s, loss, state, scratch, backwards):
         least = inf
         for k in range(n_clusters):
             more = -1.0 if k == a else 1.0
-            cost[k] = divergence(loss, center, given[k])
+            cost[k] = paid_at(loss.paid, center, given[k])
             p[k] = lam * w * cost[k] + more * log_gain(loss, lam, heavy[k], sums[k], w, center, more, after)
             least = min(least, p[k])
         for k in range(n_clusters):

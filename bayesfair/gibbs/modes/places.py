@@ -13,7 +13,7 @@ import numpy as np
 
 from bayesfair._compiled import inner, kernel
 from bayesfair.gibbs.chance import integer
-from bayesfair.gibbs.losses import BINARY, KL, KMEANS, divergence, draw_center, log_normalizer
+from bayesfair.gibbs.losses import BINARY, KL, KMEANS, center_at, log_g_at, paid_at
 
 
 class Places(NamedTuple):
@@ -40,7 +40,6 @@ class Way(NamedTuple):
     paired: np.ndarray
 
 
-@kernel
 def make_way(n_clusters, dim):
     """Space for a jump."""
     k, d = n_clusters, dim
@@ -68,7 +67,7 @@ def from_coordinate(loss, y):
 
 @inner
 def log_measure(loss, m):
-    """Log of the measure of one number of a centre, see `losses.log_normalizer`, per unit of its coordinate."""
+    """Log of the measure of one number of a centre, see `losses.kmeans_log_g`, per unit of its coordinate."""
     if loss.kind == KL:
         return 0.5 * log(m)
     return 0.5 * (log(m) + log(1.0 - m)) if loss.kind == BINARY else 0.0
@@ -78,7 +77,7 @@ def log_measure(loss, m):
 def draw_coordinates(s, loss, lam, mass, total, into):
     """Coordinates (K, d) of centres drawn given the clusters' weights and sums."""
     for k in range(len(mass)):
-        draw_center(s, loss, lam * mass[k], mass[k], total[k], into[k])
+        center_at(loss.draw_center, s, lam * mass[k], mass[k], total[k], into[k])
         for e in range(into.shape[1]):
             into[k, e] = coordinate(loss, into[k, e])
 
@@ -120,7 +119,8 @@ def nearest(places, y, apart, paired, number):
         far = pair_up(apart, paired)
         if far < least:
             least, mode = far, j
-            number[:] = paired
+            for q in range(len(number)):
+                number[q] = paired[q]
     return mode
 
 
@@ -172,7 +172,7 @@ def pull(loss, way, mass, total, mean):
     for k in range(len(mass)):
         for e in range(len(mean)):
             mean[e] = total[k, e] / mass[k]
-        value += mass[k] * divergence(loss, mean, way.center[k])
+        value += mass[k] * paid_at(loss.paid, mean, way.center[k])
     return value
 
 
@@ -181,7 +181,7 @@ def log_density(loss, way, lam, mass, total, spent, shape, rate, mean):
     """log pi(z, theta) at the place on the way; `spent` is L(z). What only z changes is left out if lambda is fixed."""
     value = -lam * pull(loss, way, mass, total, mean)
     for k in range(len(mass)):
-        value -= log_normalizer(loss, lam * mass[k], mass[k], total[k])
+        value -= log_g_at(loss.log_g, lam * mass[k], mass[k], total[k])
         for e in range(len(mean)):
             value += log_measure(loss, way.center[k, e])
     if shape > 0.0:
@@ -197,4 +197,4 @@ def log_gain(loss, lam, mass, total, w, x, more, after):
         return -0.5 * len(x) * log(then / mass)
     for e in range(len(x)):
         after[e] = total[e] + more * w * x[e]
-    return log_normalizer(loss, lam * then, then, after) - log_normalizer(loss, lam * mass, mass, total)
+    return log_g_at(loss.log_g, lam * then, then, after) - log_g_at(loss.log_g, lam * mass, mass, total)

@@ -7,7 +7,7 @@ import numpy as np
 from bayesfair._compiled import inner, kernel
 from bayesfair.gibbs.balance import penalty, penalty_with
 from bayesfair.gibbs.chance import bernoulli, category
-from bayesfair.gibbs.losses import KMEANS, copy_row, divergence
+from bayesfair.gibbs.losses import KMEANS, copy_row, paid_at
 from bayesfair.gibbs.modes.places import choose_way, log_density, log_gain, make_way, place_at, pull
 from bayesfair.gibbs.units import (
     IMPOSSIBLE,
@@ -95,7 +95,7 @@ def visits_given(s, units, loss, balance, state, scratch, center, backwards):
                     cost[k] += off * off
         else:
             for k in range(n_clusters):
-                cost[k] = divergence(loss, row, center[k])
+                cost[k] = paid_at(loss.paid, row, center[k])
         for k in range(n_clusters):
             more = -1.0 if k == a else 1.0
             p[k] = lam * w * cost[k] + more * log_gain(loss, lam, mass[k], total[k], w, row, more, after)
