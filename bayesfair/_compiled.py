@@ -14,6 +14,8 @@ int64 in calls (`int64(label[i])`), and losses are called at their addresses.
 from numba import njit
 
 kernel = njit(nogil=True, cache=True, error_model="numpy", no_cfunc_wrapper=True, _nrt=False)
+#: For functions that Python calls once and that make arrays of their own.
+allocating = njit(nogil=True, cache=True, error_model="numpy", no_cfunc_wrapper=True)
 #: For functions that only other kernels call: without what Python needs to call them, they compile in half the time.
 inner = njit(nogil=True, cache=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)
 #: For short formulas in the loop over proposals: a call that hands over seven arrays takes 50 ns, as long as the formula.

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from bayesfair._compiled import kernel
+from bayesfair._compiled import allocating
 
 
-@kernel
+@allocating
 def gains_of_means(X, weight, sums, masses, changes):
     """The decrease of the loss by each of the changes: (from, to, rows that move, a row that comes back); -1 for no row.
 

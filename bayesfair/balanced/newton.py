@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bayesfair._compiled import kernel, vector
+from bayesfair._compiled import allocating, vector
 
 SINGULAR = 1e-12  # relative to the largest diagonal entry: smallest pivot
 
@@ -32,7 +32,7 @@ def solve(matrix, wanted):
             wanted[j] -= matrix[i, j] * wanted[i]
 
 
-@kernel
+@allocating
 def held_steps(A, held, slope, excess, ridge, step):
     """The steps (starts, rows, clusters) of the duals of A's rows that are `held`; the others stay."""
     for t in range(len(step)):

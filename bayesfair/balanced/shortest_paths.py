@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bayesfair._compiled import inner, kernel
+from bayesfair._compiled import allocating, inner
 
 
 @inner
@@ -57,7 +57,7 @@ def walk(least, duals, length, before, done):
                 before[k] = via
 
 
-@kernel
+@allocating
 def lengths_at_prices(least, duals):
     """The lengths (clusters, clusters) of the shortest paths between all clusters."""
     n_clusters = len(duals)
@@ -72,7 +72,7 @@ def lengths_at_prices(least, duals):
     return length
 
 
-@kernel
+@allocating
 def along_paths(cost, labels, surplus, duals):
     """Change labels, surplus and duals in place until no cluster has a surplus; returns the least extra costs then."""
     n_obs, n_clusters = cost.shape

@@ -6,7 +6,7 @@ by group, one feature after the other, so that a tile of one group is contiguous
 
 import numpy as np
 
-from bayesfair._compiled import kernel, vector
+from bayesfair._compiled import allocating, vector
 
 TILE = 256  # rows
 NEAR = np.float32(1e-4)  # distance below which the weights of the medians stop growing
@@ -135,7 +135,7 @@ def pull(x, begin, n, times, weight, share, slope, absolute, spare, mass, sums):
             mass[k, j] += times * float(held)
 
 
-@kernel
+@allocating
 def add_moments(
     x, weight, first, stand_for, offset, slope, alpha, absolute, cold, wanted, counts, slopes, mass, sums, numbers
 ):
