@@ -18,14 +18,11 @@ _ROOMS = (
     "fairness",
     "distributed",
     "fairlets",
-    "balanced",
     "gibbs",
     "engines",
     "models",
     "posterior",
-    "estimators",
     "plots",
-    "reports",
 )
 _HOMES = {
     "BalancedKMeans": "bayesfair.engines",
@@ -44,18 +41,15 @@ _HOMES = {
 __all__ = ["__version__", *_HOMES, *_ROOMS]
 
 if TYPE_CHECKING:  # the same names for type checkers, which do not call `__getattr__`
-    from bayesfair import balanced as balanced
     from bayesfair import datasets as datasets
     from bayesfair import distributed as distributed
     from bayesfair import engines as engines
-    from bayesfair import estimators as estimators
     from bayesfair import fairlets as fairlets
     from bayesfair import fairness as fairness
     from bayesfair import gibbs as gibbs
     from bayesfair import models as models
     from bayesfair import plots as plots
     from bayesfair import posterior as posterior
-    from bayesfair import reports as reports
     from bayesfair.engines.balanced_kmeans import BalancedKMeans as BalancedKMeans
     from bayesfair.engines.big_learn import BigLearnMixture as BigLearnMixture
     from bayesfair.engines.fair_mixture import FairMixture as FairMixture

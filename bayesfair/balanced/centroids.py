@@ -58,13 +58,6 @@ class Centroids:
     * reach(X): the most that the centre of a cluster of one row can gain when another row replaces it, to be divided by
       the sizes of larger ones; infinite if no bound is known;
     * drift(moved, reach): the most by which distances change when centres move so far, if there is a `reach`.
-
-    Examples
-    --------
-    >>> import numpy as np, bayesfair as bf
-    >>> from bayesfair.fairlets.dissimilarity import KullbackLeibler
-    >>> bf.balanced.Centroids(KullbackLeibler()).name
-    'kl'
     """
 
     dissimilarity: Dissimilarity

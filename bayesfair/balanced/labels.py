@@ -56,11 +56,6 @@ def balanced_labels(problem: BalancedProblem, centers):
     -------
     numpy.ndarray of shape (n_obs,)
         Integer labels.
-
-    Examples
-    --------
-    >>> import bayesfair as bf
-    >>> labels = bf.balanced.balanced_labels(problem, centers)  # doctest: +SKIP
     """
     X, code, loss = problem.X, problem.code, problem.loss
     if len(X) < MANY:
@@ -88,12 +83,6 @@ class Cheapest(NamedTuple):
         Whether nothing in the neighbourhood is cheaper.
     interrupted : bool
         Whether Ctrl-C ended the search.
-
-    Examples
-    --------
-    >>> import bayesfair as bf
-    >>> bf.balanced.Cheapest._fields
-    ('labels', 'trace', 'optimal', 'interrupted')
     """
 
     labels: np.ndarray
@@ -125,11 +114,6 @@ def cheapest_labels(problem: BalancedProblem, n_starts, seed, *, max_iter, progr
     Returns
     -------
     Cheapest
-
-    Examples
-    --------
-    >>> import bayesfair as bf
-    >>> found = bf.balanced.cheapest_labels(problem, 8, 0, max_iter=300)  # doctest: +SKIP
     """
     problem, unit = in_own_units(problem)
     few, many = len(problem.X) <= FEW_ROWS, len(problem.X) > ROWS_WITH_RUNGS

@@ -25,12 +25,6 @@ class BalancedProblem(NamedTuple):
         What rows pay in a cluster.
     n_clusters : int
         Number of clusters, all of which are used.
-
-    Examples
-    --------
-    >>> import bayesfair as bf
-    >>> bf.balanced.BalancedProblem._fields[:2]
-    ('X', 'code')
     """
 
     X: np.ndarray

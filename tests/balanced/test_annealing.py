@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp, softmax
 
-from bayesfair.balanced import BalancedProblem, annealing, newton, recombination, soft_labels
+from bayesfair.balanced import annealing, newton, recombination, soft_labels
 from bayesfair.balanced.annealing import Multipliers
 from bayesfair.balanced.centroids import CENTROIDS
+from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.datasets import load_adult_sample
 from bayesfair.fairness import encode_groups
 from bayesfair.fairness.balanced import balance_constraint

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from bayesfair._arrays import MANY, row_blocks
-from bayesfair.balanced import BalancedProblem, centroids, descent, transport
+from bayesfair.balanced import centroids, descent, transport
 from bayesfair.balanced.annealing import Cooled
 from bayesfair.balanced.centroids import CENTROIDS
 from bayesfair.balanced.descent import Clusters, candidates, pairs_allowed, singles
 from bayesfair.balanced.labels import settled_descent
+from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.balanced.recombination import search
 from bayesfair.fairness import encode_groups
 from bayesfair.fairness.balanced import balance_constraint

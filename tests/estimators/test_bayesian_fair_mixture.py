@@ -16,6 +16,7 @@ from toys.tables import HALVES, MIXED, MIXTURE, SEX
 
 import bayesfair as bf
 from bayesfair._compilations import compilations
+from bayesfair.estimators import bayesian_fair_mixture
 from bayesfair.models import Prior, sampler
 from bayesfair.plots.predictive_plot import predictive_checks
 from bayesfair.posterior.schema import columns_of
@@ -138,7 +139,7 @@ def test_memberships_of_many_draws_sum_to_one_and_do_not_drift():
 @pytest.mark.parametrize(("step", "error"), [("gap", RuntimeWarning), ("_with_draws_of", ZeroDivisionError)])
 def test_an_error_after_sampling_loses_no_draws(step, error, monkeypatch):
     """Also a warning that is an error, as pytest is set up here."""
-    monkeypatch.setattr(bf.estimators.bayesian_fair_mixture, step, lambda *_: 1 / 0)
+    monkeypatch.setattr(bayesian_fair_mixture, step, lambda *_: 1 / 0)
     est = mixture()
     with pytest.raises(error):
         est.fit(MIXED, sensitive_features=SEX)

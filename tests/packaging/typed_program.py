@@ -13,6 +13,7 @@ from networkx import karate_club_graph
 from scipy.sparse import csr_array
 
 import bayesfair as bf
+from bayesfair.reports import Audit
 
 data = assert_type(bf.datasets.load_diabetes(), bf.datasets.Dataset)
 assert_type(bf.datasets.load_bank_sample(sensitive="married"), bf.datasets.Dataset)
@@ -56,7 +57,7 @@ assert_type(bf.posterior.relabel(bf.posterior.read_tree("run.nc")), xr.DataTree)
 ax = assert_type(bf.plots.uncertainty(tree, X, columns=("age", 1)), Axes)
 assert_type(bf.plots.elbow(X, sensitive, range(2, 5), ax=ax), Axes)
 assert_type(bf.report(tree, "report.html"), Path)
-found = assert_type(bf.audit(labels, sensitive, X, tree=tree), bf.reports.Audit)
+found = assert_type(bf.audit(labels, sensitive, X, tree=tree), Audit)
 assert_type(found.write("audit.html", provenance={"File": "people.csv"}), Path)
 
 assert_type(bf.BalancedKMeans(4, min_balance=0.3).fit(X, sensitive_features=sensitive), bf.BalancedKMeans)
