@@ -19,6 +19,7 @@ from bayesfair._check import message
 from bayesfair._files import check_destination, write_whole
 from bayesfair._progress import progress
 from bayesfair.cli.entry import DONE, FAILED, WrongUse, in_shell, writing
+from bayesfair.estimators.comparison import elbow_of
 from bayesfair.posterior.brief import brief
 from bayesfair.posterior.diagnostics import judge, scalar_table
 from bayesfair.posterior.schema import cost_of, groups_of, variable
@@ -35,25 +36,15 @@ PICTURES = {  # names of files, and what `bayesfair.reports.pictures` draws ther
     "modes.png": "draw_modes",
 }
 MEANS = {  # figures of `bayesfair.compare_clusters` in words
-    "used": "clusters that are used",
     "cost": "cost (sum of squared distances)",
-    "max_distance": "largest distance to a centre",
-    "distance_variance": "variance of squared distances",
-    "plain_cost": "cost without fairness (k-means)",
-    "fairness_cost": "price of fairness, as a share of that",
-    "expected_loss": "expected loss of a draw",
+    "fairness_cost": "price of fairness, above k-means",
     "balance": "least balance of a cluster",
-    "gap": "largest gap between groups",
     "bootstrap_ari": "stability under new samples (1 is best)",
-    "chains_ari": "agreement of chains (1 is best)",
     "doubt": "mean probability of another cluster",
     "modes": "modes that were found",
-    "best_mode": "share of the best mode",
     "r_hat": "largest R-hat (below 1.01 is good)",
     "bic": "BIC (less is better)",
     "loo": "expected log density (more is better)",
-    "loo_se": "its standard error",
-    "loo_bad_k": "rows for which it is unreliable",
     "converged": "converged",
 }
 
@@ -192,7 +183,7 @@ def print_comparison(table):
     """Print the table of `bayesfair.compare_clusters`, and the number at its elbow."""
     shown = table.rename(columns=MEANS).T.rename_axis(columns="number of clusters")
     print(f"\n{shown.to_string(line_width=LINE, float_format='{:.4g}'.format, na_rep='unknown')}")
-    elbow = table.attrs["elbow"]
+    elbow = elbow_of(table)
     if elbow is not None:
         text = f"The elbow of the cost is at {elbow} clusters: from there on a further cluster saves less. "
         text += "Prefer a number at which clusters are stable and few rows are in doubt."

@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Iterable
-from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -22,10 +21,11 @@ from bayesfair._check import (
     random_state_of,
     tell,
 )
+from bayesfair._percent import percent
 from bayesfair._progress import progress
 from bayesfair.fairness.distances import distance_report
 from bayesfair.fairness.groups import groups_for_fit
-from bayesfair.fairness.metrics import balance, gap
+from bayesfair.fairness.metrics import balance
 from bayesfair.fairness.plain import plain_kmeans, share_above
 from bayesfair.gibbs.modes.search import ModeSearch
 from bayesfair.posterior.diagnostics import scalar_table
@@ -36,6 +36,7 @@ from bayesfair.posterior.view import View
 
 PARTS = "n_clusters", "n_components"
 WITHOUT_JUMPS = ModeSearch(jumps=None)
+MANY_BAD = 0.05  # share of rows with such a Pareto k that is told
 BAD_PARETO_K = 0.7  # above it a row's part of `az.loo` is not reliable (Vehtari et al. 2024)
 
 
@@ -73,8 +74,7 @@ def compare_clusters(
     -------
     pandas.DataFrame
         One row for each number, its index `n_clusters`. Columns for which the estimator has no answer are absent, see the
-        notes. `attrs["elbow"]` is the number whose cost is farthest below the straight line from the first cost to the
-        last, None for fewer than three numbers.
+        notes.
 
     Raises
     ------
@@ -87,22 +87,18 @@ def compare_clusters(
     -----
     The columns are:
 
-    * used: clusters that `labels_` use;
     * cost: sum of squared distances of the rows to the means of their clusters (numeric X);
-    * max_distance and distance_variance: see `bayesfair.fairness.distance_report`;
-    * plain_cost: cost of k-means without fairness; fairness_cost: how much higher `cost` is, as a share of it, NaN if it is 0
+    * fairness_cost: how much higher that is than the cost of k-means without fairness, as a share of it, NaN if it is 0
       because each distinct row has a cluster of its own;
-    * expected_loss: posterior mean of the clustering loss of the sampler;
-    * balance and gap: of `labels_`;
+    * balance: of `labels_`;
     * bootstrap_ari: mean adjusted Rand index of `labels_` and those of a fit to rows drawn anew within the groups, with
       replacement, on the rows that were drawn. If balance is exact, chance in the sample keeps it below 1;
-    * chains_ari: mean adjusted Rand index over pairs of chains, each with its most frequent labels;
     * doubt: mean probability that a row is not in its cluster;
-    * modes: number of modes found; best_mode: posterior mass of the heaviest, NaN if masses are not known;
+    * modes: number of modes found;
     * r_hat: the largest;
     * bic: of `FairMixture`;
-    * loo and loo_se: expected log predictive density of `az.loo`, higher is better; loo_bad_k: share of rows for which it is
-      not reliable (`BayesianFairMixture`). With a fairness factor it is that of the fair posterior;
+    * loo: expected log predictive density of `az.loo`, higher is better (`BayesianFairMixture`). With a fairness factor it is
+      that of the fair posterior. A warning says where it is not reliable for many rows;
     * converged: of engines.
 
     `thinning` becomes 1 where it is "auto", and `modes` a search without jumps, which is cheaper. Masses of modes need
@@ -146,7 +142,7 @@ def compare_clusters(
             tell(f"Interrupted: the table has the rows that were done. It lacks n_clusters = {missing}.", Interrupted)
     done = {k: rows[k] for k in numbers if k in rows}
     table = pd.DataFrame.from_dict(done, orient="index").rename_axis("n_clusters")
-    table.attrs.update(method=type(estimator).__name__, elbow=_elbow(table))
+    table.attrs["method"] = type(estimator).__name__
     return table
 
 
@@ -223,9 +219,9 @@ def _agreement(asked, labels, X, groups, drawn, bar):
 def _figures(fitted, X, groups, seed):
     """A row of the table, without the bootstrap."""
     labels = fitted.labels_
-    figures = {"used": len(np.unique(labels)), **_costs(labels, X, fitted, seed, groups is not None)}
+    figures = _costs(labels, X, fitted, seed, groups is not None)
     if groups is not None:
-        figures |= {"balance": balance(labels, groups), "gap": gap(labels, groups)}
+        figures["balance"] = balance(labels, groups)
     if hasattr(fitted, "posterior_"):
         figures |= _posterior_figures(fitted.posterior_)
     if hasattr(fitted, "bic"):
@@ -242,51 +238,38 @@ def _costs(labels, X, fitted, seed, is_fair):
         return {}
     if not np.isfinite(rows).all():  # missing values
         return {}
-    distances = distance_report(rows, labels).attrs
-    costs = {"cost": distances["within_ss"]}
-    costs |= {name: distances[name] for name in ("max_distance", "distance_variance")}
+    costs = {"cost": distance_report(rows, labels).attrs["within_ss"]}
     if is_fair:
         k = fitted.get_params(deep=False)[_parameter(fitted)]
-        costs["plain_cost"] = plain_kmeans(rows, k, n_init=10, seed=seed)[1]
-        costs["fairness_cost"] = share_above(costs["cost"], costs["plain_cost"])
+        costs["fairness_cost"] = share_above(costs["cost"], plain_kmeans(rows, k, n_init=10, seed=seed)[1])
     return costs
 
 
 def _posterior_figures(tree):
     view = View.of(tree)
-    figures, found = {}, modes(view)
-    if "clustering_loss" in tree["sample_stats"]:
-        figures["expected_loss"] = float(tree["sample_stats"]["clustering_loss"].mean())
-    if tree["posterior"].sizes["chain"] > 1:
-        figures["chains_ari"] = _chains_agreement(tree["posterior"]["labels"].values)
-    figures["doubt"] = float(misclassification_probability(view).mean())
-    figures |= {"modes": len(found), "best_mode": 1 / np.exp(found["log_mass"]).sum(skipna=False)}
+    figures = {"doubt": float(misclassification_probability(view).mean()), "modes": len(modes(view))}
     figures["r_hat"] = float(scalar_table(view)["r_hat"].max())
-    return figures | (_loo(tree) if variable(tree, "log_likelihood", "x") is not None else {})
-
-
-def _chains_agreement(labels):
-    """Mean adjusted Rand index over pairs of chains (chain, draw, obs), each with its most frequent labels."""
-    from sklearn.metrics import adjusted_rand_score
-
-    counts = np.stack([(labels == k).sum(1) for k in range(int(labels.max()) + 1)])
-    return float(np.mean([adjusted_rand_score(*pair) for pair in combinations(counts.argmax(0), 2)]))
+    return figures | ({"loo": _loo(tree)} if variable(tree, "log_likelihood", "x") is not None else {})
 
 
 def _loo(tree):
     load_arviz_stats()
     from arviz_stats import loo
 
-    with warnings.catch_warnings():  # of large Pareto k, which a column reports
+    with warnings.catch_warnings():  # of large Pareto k, which are told below
         warnings.simplefilter("ignore", UserWarning)
         with own_settings():
             told = loo(tree, pointwise=True)
-    bad = (told.pareto_k > BAD_PARETO_K).mean()
-    return {"loo": float(told.elpd), "loo_se": float(told.se), "loo_bad_k": float(bad)}
+    bad = float((told.pareto_k > BAD_PARETO_K).mean())
+    if bad > MANY_BAD:
+        k = tree.attrs["n_clusters"]
+        text = f"`loo` at {k} clusters is not reliable for {percent(bad)} of the rows (Pareto k above {BAD_PARETO_K})."
+        tell(f"{text} Compare by bic, or by held-out rows.")
+    return float(told.elpd)
 
 
-def _elbow(table):
-    """The K whose cost is farthest below the chord, with both axes scaled to [0, 1]."""
+def elbow_of(table):
+    """The K whose cost is farthest below the chord, with both axes scaled to [0, 1]; None for fewer than three numbers."""
     if "cost" not in table or len(table) < 3:
         return None
     cost = table["cost"].sort_index()

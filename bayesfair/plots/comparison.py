@@ -6,38 +6,38 @@ import numpy as np
 
 from bayesfair._check import message
 from bayesfair._names import DataFrame
-from bayesfair.plots.style import MARKERS, as_written, cluster_colors, panels
+from bayesfair.estimators.comparison import elbow_of
+from bayesfair.plots.style import as_written, cluster_colors, panels
 
 COLUMNS, HEIGHT = 2, 2.4  # columns of panels; inches per panel
 
 
 class Panel(NamedTuple):
-    """Columns of the table and their labels, in one panel. `limits`: of its vertical axis."""
+    """A column of the table and its label. `limits`: of the vertical axis."""
 
     title: str
-    lines: dict[str, str]
+    column: str
+    label: str
     limits: tuple = (None, None)
     whole: bool = False  # are its values counts?
 
 
 PANELS = (
-    Panel("Cost, sum of squares", {"cost": "fair", "plain_cost": "without fairness"}, (0, None)),
-    Panel("Expected loss", {"expected_loss": "posterior mean"}, (0, None)),
-    Panel("Stability, adjusted Rand index", {"bootstrap_ari": "bootstrap", "chains_ari": "chains"}, (None, 1.05)),
-    Panel("Doubt, mean P(elsewhere)", {"doubt": "rows"}, (0, None)),
-    Panel("Modes", {"modes": "found"}, (0, None), whole=True),
-    Panel("Balance, least ratio of groups", {"balance": "point estimate"}, (0, 1.05)),
-    Panel("Cost of fairness, share", {"fairness_cost": "above plain k-means"}),
-    Panel("BIC (lower is better)", {"bic": "BIC"}),
-    Panel("Predictive density (higher is better)", {"loo": "elpd by LOO"}),
+    Panel("Cost, sum of squares", "cost", "fair", (0, None)),
+    Panel("Stability, adjusted Rand index", "bootstrap_ari", "bootstrap", (None, 1.05)),
+    Panel("Doubt, mean P(elsewhere)", "doubt", "rows", (0, None)),
+    Panel("Modes", "modes", "found", (0, None), whole=True),
+    Panel("Balance, least ratio of groups", "balance", "point estimate", (0, 1.05)),
+    Panel("Cost of fairness, share", "fairness_cost", "above plain k-means"),
+    Panel("BIC (lower is better)", "bic", "BIC"),
+    Panel("Predictive density (higher is better)", "loo", "elpd by LOO"),
 )
 
 
 def cluster_comparison(table: "DataFrame") -> np.ndarray:
     """Draw the table of `bayesfair.compare_clusters`: one panel for each question that it answers.
 
-    A dotted line marks the elbow of the cost. A ring marks the best BIC and predictive density, whose bars are one standard
-    error long on either side.
+    A dotted line marks the elbow of the cost. A ring marks the best BIC and predictive density.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def cluster_comparison(table: "DataFrame") -> np.ndarray:
     >>> table = bf.compare_clusters(bf.FairletKMeans(), data.features, data.sensitive)  # doctest: +SKIP
     >>> axes = bf.plots.cluster_comparison(table)  # doctest: +SKIP
     """
-    shown = [panel for panel in PANELS if set(panel.lines) & set(table.columns)]
+    shown = [panel for panel in PANELS if panel.column in table.columns]
     if not shown:
         rule, remedy = "have columns of bayesfair.compare_clusters", "Pass what it returns."
         raise ValueError(message("table", rule, sorted(map(str, table.columns)), remedy))
@@ -76,27 +76,20 @@ def cluster_comparison(table: "DataFrame") -> np.ndarray:
 
 
 def _draw(ax, panel, table):
-    lines = {name: label for name, label in panel.lines.items() if name in table}
-    for (name, label), color, marker in zip(lines.items(), cluster_colors(len(panel.lines)), MARKERS):
-        ax.plot(table.index, table[name], marker=marker, color=color, label=label)
-    if "cost" in lines and table.attrs.get("elbow") is not None:
-        ax.axvline(table.attrs["elbow"], color="0.6", linestyle=":", label="elbow")
-    if "loo" in lines:
-        ax.errorbar(table.index, table["loo"], table["loo_se"], color="0.6", linewidth=1, zorder=0)
-    for name, best in (("bic", "idxmin"), ("loo", "idxmax")):
-        if name in lines and table[name].notna().any():
-            k = getattr(table[name], best)()
-            ax.plot([k], [table[name][k]], "o", markersize=13, markerfacecolor="none", markeredgecolor="#CC6677")
-    told = ax.get_legend_handles_labels()[1]
-    if len(told) > 1:
-        ax.legend(
-            loc="lower center", bbox_to_anchor=(0.5, 0.97), ncols=len(told), columnspacing=1, frameon=False, fontsize=8
-        )
-    else:
-        ax.set_ylabel(*told, fontsize="small")
+    values = table[panel.column]
+    ax.plot(table.index, values, marker="o", color=cluster_colors(1)[0])
+    elbow = elbow_of(table) if panel.column == "cost" else None
+    if elbow is not None:
+        ax.axvline(elbow, color="0.6", linestyle=":", label="elbow")
+        ax.legend(frameon=False, fontsize=8)
+    best = {"bic": "idxmin", "loo": "idxmax"}.get(panel.column)
+    if best and values.notna().any():
+        k = getattr(values, best)()
+        ax.plot([k], [values[k]], "o", markersize=13, markerfacecolor="none", markeredgecolor="#CC6677")
     if panel.whole:
         ax.yaxis.get_major_locator().set_params(integer=True)
-    ax.set_title(panel.title, fontsize="medium", pad=18 if len(told) > 1 else None)
+    ax.set_title(panel.title, fontsize="medium")
+    ax.set_ylabel(panel.label, fontsize="small")
     ax.margins(y=0.12)
     ax.set_ylim(*panel.limits)
     ax.set_xticks(table.index)

@@ -130,14 +130,14 @@ def misclassification_probability(
             labels, tree.once(_reference_medoids) if reference is None else _medoids(labels, reference)
         )
     if reference is None:
-        return 1 - _share_in(flat_labels(tree.once(_alike)), reference_partition(tree.once(_alike)), len(labels))
+        return 1 - _share_in(flat_labels(tree.once(alike)), reference_partition(tree.once(alike)), len(labels))
     permutations = align(labels, reference, max(count_clusters(tree), int(reference.max()) + 1))
     return 1 - _share_in((numbers[draw] for numbers, draw in zip(permutations, labels)), reference, len(labels))
 
 
 def weighed_misclassification(tree: "DataTree", weights) -> np.ndarray:
     """`misclassification_probability` of draws with other weights (draws,), which sum to 1."""
-    tree = tree.once(_alike)
+    tree = tree.once(alike)
     labels, reference = flat_labels(tree), reference_partition(tree)
     held, first = np.zeros(labels.shape[1]), 0
     for block in labels.blocks():
@@ -146,7 +146,8 @@ def weighed_misclassification(tree: "DataTree", weights) -> np.ndarray:
     return 1 - held
 
 
-def _alike(tree):
+def alike(tree) -> View:
+    """The tree, or the tree relabelled if its draws are not numbered alike: asked of a view, it is found once."""
     return View.of(numbered_alike(tree))
 
 
@@ -241,7 +242,7 @@ def memberships(tree: "DataTree", *, reference: ArrayLike | None = None) -> "Dat
     """
     import pandas as pd
 
-    tree = View.of(numbered_alike(about(tree, reference)))
+    tree = View.of(about(tree, reference)).once(alike)
     labels, cluster = flat_labels(tree), reference_partition(tree)
     n_clusters = max(count_clusters(tree), int(cluster.max()) + 1)
     own, other, others = runners_up(labels, cluster, n_clusters)

@@ -51,9 +51,9 @@ def reference_partition(tree: "DataTree") -> np.ndarray:
     It is stored as `reference_labels` in the group constant_data, and gives clusters their numbers. Its attribute `point`
     says what it is:
 
-    * "likeliest": every row in the cluster where most draws have it, as far as the guarantee allows, with as many rows of
-      every group in a cluster as there are on average;
-    * "dahl": `dahl_partition`, as in runs of earlier versions, and where that has the lesser expected Binder loss;
+    * "likeliest": every row in the cluster where most draws have it. If that breaks the guarantee, clusters get the nearest
+      counts of groups that keep it, and rows the likeliest places with these counts;
+    * "dahl": the draw of `dahl_partition`, if its expected Binder loss is smaller than that of "likeliest";
     * "mode": every row's most frequent label;
     * "given": the argument of `relabel`.
 

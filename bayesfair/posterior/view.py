@@ -16,7 +16,7 @@ class View:
     """A tree that remembers what has been computed from it. The functions of a posterior take it in place of the tree."""
 
     def __init__(self, tree: "DataTree"):
-        self.tree = tree
+        self.tree = _with_groups(tree)
         self._known, self._content = {}, None
 
     @classmethod
@@ -63,6 +63,13 @@ class View:
         if work not in self._known:
             self._known[work] = work(self)
         return self._known[work]
+
+
+def _with_groups(tree):
+    """The tree; a node of draws alone, which `az.thin` and `tree["posterior"]` give, as a tree with that group."""
+    if "labels" not in getattr(tree, "data_vars", {}) or getattr(tree, "children", None):
+        return tree
+    return type(tree).from_dict({"posterior": tree.to_dataset()})
 
 
 def _kept(tree) -> View:

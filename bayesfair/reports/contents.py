@@ -12,6 +12,7 @@ from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import cluster_balance
 from bayesfair.posterior.found_modes import modes
 from bayesfair.posterior.guarantees import has_groups, masses_of
+from bayesfair.posterior.membership import alike as numbered_alike
 from bayesfair.posterior.membership import misclassification_probability, runners_up
 from bayesfair.posterior.point_estimates import reference_partition
 from bayesfair.posterior.profiles import (
@@ -25,7 +26,6 @@ from bayesfair.posterior.profiles import (
     readable_features,
     telling_order,
 )
-from bayesfair.posterior.relabelling import numbered_alike
 from bayesfair.posterior.schema import (
     check_rows_of,
     columns_of,
@@ -113,7 +113,7 @@ def read_contents(tree, X=None) -> Contents:
     """The contents of a tree with `labels`, and of its table in the user's units; raises a ValueError without labels."""
     import pandas as pd
 
-    view = View.of(numbered_alike(View.of(tree)))
+    view = View.of(tree).once(numbered_alike)
     check_rows_of(view, X=X)
     observed = variable(view, "observed_data", "X")
     table = None if X is None else pd.DataFrame(named_features(view, X))

@@ -12,7 +12,7 @@ from bayesfair._percent import percent
 from bayesfair.plots.diagnostics import trace
 from bayesfair.plots.fairlets_plot import fairlets
 from bayesfair.plots.matrix import co_clustering
-from bayesfair.plots.modes_plot import height_of_modes, modes
+from bayesfair.plots.modes_plot import SHOWN, height_of_modes, modes
 from bayesfair.plots.profile_plot import height_of_profile, profile
 from bayesfair.plots.uncertainty_plot import TOLD, height_of_uncertainty, uncertainty, uncertainty_profile
 from bayesfair.posterior.diagnostics import scalar_table, worst_first
@@ -110,8 +110,8 @@ def draw_modes(contents) -> Picture | None:
     num_modes = modes_of(contents.tree).sizes["mode"]
     if contents.X is None or num_modes == 1:
         return None
-    alt = f"Log masses of {num_modes} modes against their loss, and scatter plots of up to six of their clusterings."
-    caption = "Below: clusters in the same colours; large marks are rows in another cluster than in the best mode."
+    alt = f"Scatter plots of {min(num_modes, SHOWN)} of {num_modes} modes."
+    caption = "Clusters have the same colours. Large marks are rows in another cluster than in the best mode."
     height = WIDTH * height_of_modes(num_modes)
     return _picture(contents, lambda figure: modes(contents.tree, figure=figure), height, alt, caption)
 

@@ -6,42 +6,18 @@ from draws import with_modes
 from matplotlib import pyplot as plt
 
 import bayesfair as bf
-from bayesfair.plots.modes_plot import mode_clusterings, mode_masses
+from bayesfair.plots.modes_plot import mode_clusterings
 from bayesfair.plots.uncertainty_plot import uncertainty_points
 
 N_OBS = 60
 BEST = np.arange(N_OBS) % 3
 OTHER = np.where(np.arange(N_OBS) < 15, (BEST + 1) % 3, BEST)
-MIXED = {
-    "log_mass": [0.0, -2.0, np.nan, np.nan],
-    "lower": [0.0, -3.0, -np.inf, -np.inf],
-    "upper": [0.0, -1.0, -58.0, np.inf],
-    "loss": [10.0, 12.0, 15.0, 18.0],
-    "lp": [-1.0, -2.0, -3.0, -4.0],
-}
+MIXED = {"log_mass": [0.0, -2.0, np.nan, np.nan], "loss": [10.0, 12.0, 15.0, 18.0]}
 
 
 @pytest.fixture
 def mixed(make_tree):
     return with_modes(make_tree(), [BEST, OTHER, BEST, OTHER], **MIXED)
-
-
-def test_masses_are_those_of_the_table_against_the_loss(mixed):
-    masses = mode_masses(mixed)
-    assert (masses.kind == ["known", "known", "bounded", "unknown"]).all()
-    np.testing.assert_array_equal(masses.position, MIXED["loss"])
-    for name in ("log_mass", "lower", "upper"):
-        np.testing.assert_array_equal(getattr(masses, name), MIXED[name])
-    assert masses.axis == "mean clustering loss"
-
-
-def test_masses_stand_against_the_density_or_the_number_where_there_is_no_loss(make_tree):
-    def axis_of(**figures):
-        masses = mode_masses(with_modes(make_tree(), [BEST, OTHER], **figures))
-        return masses.axis, masses.position.tolist()
-
-    assert axis_of(loss=np.nan, lp=[-3.0, -4.0]) == ("mean log density", [-3, -4])
-    assert axis_of(loss=np.nan, lp=np.nan) == ("mode", [1, 2])
 
 
 def test_clusterings_say_who_moved(mixed):
@@ -57,27 +33,12 @@ def test_clusterings_say_who_moved(mixed):
 
 def test_every_observation_is_drawn_once_a_mode_and_movers_large(mixed):
     axes = bf.plots.modes(mixed)
-    assert len(axes) == 5
-    for ax, movers in zip(axes[1:], (0, 15, 0, 15)):
+    assert len(axes) == 4
+    for ax, movers in zip(axes, (0, 15, 0, 15)):
         stayed, moved = ax.collections
         assert (len(stayed.get_offsets()), len(moved.get_offsets())) == (60 - movers, movers)
         assert moved.get_sizes()[0] > stayed.get_sizes()[0]
-    assert [ax.get_title() for ax in axes[1:3]] == ["mode 1", "mode 2, 25% elsewhere"]
-
-
-def test_what_is_known_is_a_point_in_its_interval_and_the_rest_no_point(mixed):
-    top = bf.plots.modes(mixed)[0]
-    lines = [tuple(map(tuple, line.get_xydata())) for line in top.lines]
-    assert ((10, 0),) in lines
-    assert ((12, -2),) in lines
-    assert ((12, -3), (12, -1)) in lines
-    assert ((15, -58),) in lines  # the bound, from which the arrow hangs
-    foot, head = top.get_ylim()
-    assert foot < -58
-    assert head > 0
-    assert ((18, foot),) in lines
-    assert [text.get_text() for text in top.texts if text.get_text()] == ["1", "2", "3", "4"]
-    assert top.get_title() == "Modes (open mark: mass not known, bars alone: bounds)"
+    assert [ax.get_title() for ax in axes[:2]] == ["mode 1", "mode 2, 25% elsewhere"]
 
 
 @pytest.mark.parametrize("total", [1, 9])
@@ -85,7 +46,7 @@ def test_up_to_six_modes_are_drawn_on_a_figure_of_ones_own(make_tree, total):
     figure = plt.figure()
     figures = {"log_mass": -np.arange(total) / 2, "lower": -np.arange(total) * 1.0, "loss": np.arange(total) * 1.0}
     axes = bf.plots.modes(with_modes(make_tree(), [BEST, *[OTHER] * (total - 1)], **figures), figure=figure)
-    assert len(axes) == (1 if total == 1 else 7)
+    assert len(axes) == min(total, 6)
     assert all(ax.figure is figure for ax in axes)
 
 
