@@ -18,12 +18,6 @@ class Statistic(NamedTuple):
         "tuning" a figure that the warm-up reads and nobody keeps.
     power : int, default 0
         Power of the unit of the loss: 1 for a loss, -1 for an inverse temperature.
-
-    Examples
-    --------
-    >>> import bayesfair as bf
-    >>> bf.gibbs.Statistic("quantity", power=1).kind
-    'quantity'
     """
 
     kind: str

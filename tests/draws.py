@@ -3,8 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from bayesfair._draws import Draws
-from bayesfair.gibbs import Statistic
+from bayesfair._draws import Draws, Statistic
 from bayesfair.posterior.schema import Column
 from bayesfair.posterior.tree import build_tree
 

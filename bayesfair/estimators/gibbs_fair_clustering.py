@@ -329,8 +329,8 @@ class GibbsFairClustering(PosteriorEstimator):
         """The probability of each cluster for rows on their own, averaged over up to 400 draws.
 
         In a draw it is softmax over clusters k of -lambda d(x, m_k), m_k being the means of the clusters and lambda the inverse
-        temperature of one row. Balance has no part in it, so for rows of the fit this is not 1 - `misclassification_probability_`:
-        that counts the draws, in which rows move together. For those use `bayesfair.posterior.memberships`.
+        temperature of one row. Balance has no part in it. So rows of the fit get other numbers than 1 -
+        `misclassification_probability_`, a share of draws. For those rows use `bayesfair.posterior.memberships`.
 
         Parameters
         ----------

@@ -3,7 +3,6 @@
 Every kernel is a plain loop, and tests hold its own transition matrix against the enumerated posterior.
 """
 
-from bayesfair._draws import Statistic
 from bayesfair.fairlets.dissimilarity import Minkowski
 from bayesfair.gibbs.check import check_loss
 from bayesfair.gibbs.cut import Cut
@@ -23,7 +22,6 @@ __all__ = [
     "Minkowski",
     "ModeSearch",
     "Optimal",
-    "Statistic",
     "check_loss",
 ]
 

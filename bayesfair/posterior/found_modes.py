@@ -48,13 +48,13 @@ def modes(tree: "DataTree") -> "DataFrame":
 
     Notes
     -----
-    A tree without the group `modes`, or with chains of several runs, has no starts to go by. Its modes are then found among
-    up to 256 evenly spaced draws of all chains. Draws are joined by average linkage of their variation of information, and
-    the tree of joins is cut into as many groups as this rule allows: 19 of 20 draws of a group are farther, by a tenth at
-    least, from three quarters of the draws of any other group than from half of their own, and farther than a hundredth of
-    the rows, or two of them, makes. A group has at least ten draws; a tenth may be excursions. Every draw then belongs to
-    the mode with the nearest medoid, and `chains` counts the chains that visited it. A mode that no chain visited, or
-    seldom, is not found.
+    A tree without the group `modes`, or with chains of several runs, has no search behind it. Its modes are found among up to
+    256 evenly spaced draws of all chains. Average linkage joins draws by their variation of information. The tree of joins is
+    cut into as many groups as possible, as long as two rules hold for 19 of 20 draws of each group. Their distance to three
+    quarters of the draws of any other group is at least 1.1 times their median distance within the group. It is also more
+    than moving two rows, or one row in a hundred, can make. A group has at least ten draws, and up to a tenth of all draws
+    may be in none. Every draw then belongs to the mode with the nearest medoid. `chains` counts the chains that visited it.
+    A mode that no chain visited often is not found.
 
     If chains moved between modes, as under tempering, masses are shares of draws. Their sample size is the smaller one of
     the effective sample size of being there and the number of times that chains came or left. Below 10 they are not known,

@@ -167,7 +167,7 @@ def _scalars_of_chain(tree, chain):
 
 
 def _of_draws(trees):
-    """Groups with chains, but for what `add_derived` makes of others, and a prior that older trees lack."""
+    """Groups with chains that the sampler made: `add_derived` makes others from them."""
     own = [name for name in OF_DRAWS if name in trees[0].children and not is_own(trees[0], name)]
     return [name for name in own if name != "log_prior" or all(name in tree.children for tree in trees)]
 

@@ -176,6 +176,5 @@ def test_a_cost_of_zero_is_no_denominator(values):
     few = np.array([[a, b] for a in values for b in values])[np.arange(64) % 4]
     women = np.where(np.arange(64) % 4 == 0, "f", "m")
     table = bf.compare_clusters(bf.BalancedKMeans(random_state=0), few, women, [2, 4], num_bootstraps=0)
-    assert table["plain_cost"].tolist()[1:] == [0.0]
     assert table["fairness_cost"].isna().tolist() == [False, True]
     assert (table["cost"] > 0.1).all()

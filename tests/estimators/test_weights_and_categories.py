@@ -135,7 +135,7 @@ def test_automatic_category_weight_is_a_standard_deviation_whatever_the_unit():
 def test_a_loss_without_scale_refuses_a_weight_of_categories():
     with pytest.raises(ValueError, match="`category_weight` must be 'auto' or 1"):
         encoded(people(), "kl", category_weight=2.0)
-    with pytest.raises(ValueError, match="`loss` must be another than 'itakura-saito'"):
+    with pytest.raises(ValueError, match="`loss` must support categorical features, got 'itakura-saito'"):
         encoded(people(), "itakura-saito")
     assert encoded(people(), "kl")[1].max() > 1
 

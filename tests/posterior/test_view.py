@@ -1,6 +1,7 @@
 """A view: what summaries share is worked out once, and neither outlives nor outdates its tree."""
 
 import gc
+import warnings
 import weakref
 from collections import Counter
 
@@ -10,6 +11,7 @@ from draws import draws_of
 
 import bayesfair as bf
 from bayesfair.cli import main
+from bayesfair.cli.output import print_verdict
 from bayesfair.posterior.brief import brief
 from bayesfair.posterior.diagnostics import judge, scalar_table, warn_of_disagreement
 from bayesfair.posterior.found_modes import modes_of
@@ -95,6 +97,40 @@ def test_all_that_is_asked_of_a_view_shares_one_search(tree, worked_out, tmp_pat
     bf.report(view, tmp_path / "page.html")
     assert set(worked_out) == set(SHARED)
     assert set(worked_out.values()) == {1}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_fit_and_all_that_is_read_of_it_work_nothing_out_twice(worked_out, tmp_path):
+    """The warning of the fit, the notebook, the tables, the page and the shell's verdict share the estimator's view."""
+    rng = np.random.default_rng(0)
+    X, settings = rng.normal(size=(N_OBS, 2)) + TRUTH[:, None], {"num_chains": 2, "num_warmup": 20, "num_draws": 30}
+    est = bf.GibbsFairClustering(3, modes=None, thinning=1, random_state=0, progress_bar=False, **settings)
+    tree = est.fit(X, sensitive_features=np.array(["a", "b"])[np.arange(N_OBS) % 2]).posterior_
+    print_verdict(tree)
+    est._repr_html_()
+    first = bf.posterior.summary(tree)
+    first.iloc[:] = 0  # it is a copy
+    assert bf.posterior.summary(tree)["mean"].any()
+    bf.posterior.memberships(tree)
+    bf.report(tree, tmp_path / "page.html")
+    passes = {name: times for name, times in worked_out.items() if name != "schema.LabelDraws"}  # which reads nothing
+    assert passes == dict.fromkeys(passes, 1)
+    assert set(worked_out) == set(SHARED)
+
+
+def test_a_tree_that_was_changed_is_read_anew(worked_out):
+    est = bf.GibbsFairClustering(3, modes=None, num_warmup=20, num_draws=30, random_state=0, progress_bar=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tree = est.fit(np.random.default_rng(0).normal(size=(N_OBS, 2)), sensitive_features=TRUTH % 2).posterior_
+    with pytest.raises(ValueError, match="read-only"):
+        tree["posterior"]["labels"].values[0, 0, 0] = 1
+    tree["posterior"]["labels"] = tree["posterior"]["labels"][:, :, ::-1].copy(
+        data=tree["posterior"]["labels"].values[:, :, ::-1]
+    )
+    worked_out.clear()
+    masses_of(tree)
+    assert worked_out["guarantees.tables_with"] == 1
 
 
 def test_that_test_can_fail(tree, worked_out, tmp_path, monkeypatch):
