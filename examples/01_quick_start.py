@@ -111,8 +111,9 @@ ax = bf.plots.profile(tree, data.features)
 ax = bf.plots.co_clustering(tree)
 
 # %% [markdown]
-# Each block on the diagonal has a dark core, whose members are together in nearly every draw, and a paler fringe. The
-# stripes outside the blocks are the patients of the fringe, seen in another cluster's company.
+# Two blocks on the diagonal have a dark core, whose members are together in nearly every draw, and a paler fringe. The block
+# of the cluster between them is paler. The stripes outside the blocks are the patients of the fringe, seen in another cluster's
+# company.
 
 # %% [markdown]
 # ## Picture 3: can the chains be trusted
@@ -127,8 +128,8 @@ axes = bf.plots.trace(tree, var_names=["lp", "clustering_loss", "lambda_c", "bal
 #
 # The table says the same in numbers. R-hat compares the spread between chains with the spread within them. It should be below
 # 1.01, and the effective sample size (`ess_bulk`) above 400. If they are not, raise `num_warmup`, which chooses the distance
-# between two draws (`thinning_`), then `num_draws`. Agreement says nothing about modes
-# that no chain saw. The sentences below the table do, as far as 32 starts can.
+# between two draws (`thinning_`), then `num_draws`. Agreement says nothing about modes that no chain saw. The sentences below
+# the table say which modes the search found, and from how many starts.
 
 # %%
 print("sweeps from draw to draw:", est.thinning_)

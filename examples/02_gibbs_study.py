@@ -226,11 +226,13 @@ for ax, (name, est) in zip(axes, {"lambda_f drawn": joint, "lambda_f = 1": cold}
     bf.plots.fairlets(est.posterior_, threshold=0.04, ax=ax)
     ax.set_title(name)
     partner = bf.posterior.fairlet_probability(est.posterior_).max(axis=1).toarray()
-    print(f"{name}: half of the rows are with their likeliest partner in at least {np.median(partner):.0%} of the draws")
+    print(
+        f"{name}: half of the rows are with their likeliest partner in at least {np.median(partner):.0%} of the draws"
+    )
 axes[0].get_legend().remove()
 
 # %% [markdown]
-# With the inverse temperature drawn, hardly any two rows are together in more than one draw of twenty. Pairs are nearly
+# With the inverse temperature drawn, half of the rows have no partner in more than about one draw of twenty. Pairs are nearly
 # random among neighbours, so what the posterior says of clusters does not rest on single pairs.
 
 # %% [markdown]
@@ -256,8 +258,8 @@ agreement = pd.DataFrame(agreement).T.rename_axis("seed")
 agreement.assign(same=agreement.iloc[:, 0] == 1).round(2)
 
 # %% [markdown]
-# Without fairness the two were the same partition on all ten data sets. With fairness they were the same on four, and the index
-# was 0.91 on average, 0.70 at least: k-means on the cheapest fairlets cannot part their members.
+# Without fairness the two are the same partition on all ten data sets. With fairness they differ on most, and the index is
+# about 0.84 on average: k-means on the cheapest fairlets cannot part their members.
 
 # %% [markdown]
 # ## Data with outliers (section 4.2, Figure 2)
@@ -273,7 +275,7 @@ show(fits)
 compare(fits, heavy)
 
 # %% [markdown]
-# Again 1 in every draw, against 0.66 (the paper's draw: 0.67). A few rows lie far out, and memberships are less sure than
+# Again 1 in every draw, against 0.69 (the paper's draw: 0.67). A few rows lie far out, and memberships are less sure than
 # before, with fairness and without.
 
 # %% [markdown]
@@ -291,7 +293,7 @@ for ax, (name, est) in zip(axes, losses.items()):
 
 # %% [markdown]
 # Under the squared loss the blocks are washed out: even pairs of different clusters are together in about a third of the
-# draws. Under the absolute loss the blocks are dark and the rest is nearly white, but for a narrow fringe.
+# draws. Under the absolute loss the blocks are darker and the rest is nearly white, but for a fringe.
 #
 # One data set proves little, so we repeat it. The contrast is the mean probability of being together within the true
 # clusters less that between them: 1 is perfect, 0 knows nothing.
@@ -342,9 +344,9 @@ show(fits)
 compare(fits, holders)
 
 # %% [markdown]
-# Without fairness there are three regions: high limits, and below them the younger and the older. Balance is 0.32 (the
+# Without fairness there are three regions: high limits, and below them the younger and the older. Balance is 0.40 (the
 # paper's draw: 0.27), because most of the younger are not married and most of the older are. With fairness it is 1, and the
-# regions run into each other. Nearly all marks are large: the mean probability of misclassification is 0.52, where guessing
+# regions run into each other. Nearly all marks are large: the mean probability of misclassification is 0.5, where guessing
 # one cluster of three would give 0.67. These fair clusters exist, but the data hardly say which they are. No point estimate
 # shows that.
 
@@ -373,7 +375,7 @@ show(fits)
 compare(fits, clients)
 
 # %% [markdown]
-# From 0.24 (the paper's draw: 0.06) to 1/2 in every draw, and this time certainty hardly changes. The clusters keep their
+# From 0.20 (the paper's draw: 0.06) to 1/2 in every draw, and this time certainty hardly changes. The clusters keep their
 # character: the younger, the older, high balances, and long calls, which are on an axis that the picture does not show.
 # For numbers that are to be quoted, run it longer than here, until R-hat in the table is below 1.01.
 #
@@ -411,9 +413,9 @@ for name, est in fits.items():
     print(f"{name}: {bf.posterior.summary(est.posterior_).sentences['modes']}")
 
 # %% [markdown]
-# With given fairlets, and without fairness, modes are mostly weighed to a few tenths of a logarithm. If fairlets move too, a
-# short search gives only bounds. A mode that provably holds at most e^-10 of the best one's mass gets no chain. If there are
-# only bounds, their middle decides, which proves nothing.
+# Neither search could weigh all modes: that takes longer jumps, and the sentence says how long. Until then it says what is
+# known, how many starts ended in the best mode and how much higher the losses of the others are. A mode that provably holds at
+# most e^-10 of the best one's mass gets no chain. If there are only bounds, their middle decides, which proves nothing.
 
 # %% [markdown]
 # ## Joint, cut, optimal
@@ -456,7 +458,7 @@ for ax, (target, est) in zip(axes, targets.items()):
 # whose centres make tight clusters.
 #
 # The optimal target is the surest, with the sharpest blocks: it leaves out that other fairlets would have done nearly as
-# well. The cut is the least sure. The agreement with the truth is nearly the same for the three. So the choice is one of
+# well. The agreement with the truth is nearly the same for the three. So the choice is one of
 # meaning: `"joint"` where eq. (9) is the model, `"cut"` where clusters are to have no say in the fairlets, `"optimal"` where
 # the fairlets count as given. Say which one you used.
 
