@@ -399,8 +399,8 @@ pd.Series(
 )
 
 # %% [markdown]
-# Each of the four clusters has one core. Together they hold 200 rows, the largest 93; for the other 739 even the company
-# changes from draw to draw. At a threshold of 0.5 nearly all rows are one component: clusters are joined by rows between them.
+# Each of the four clusters has one core. Together they hold about 200 rows; for all others even the company changes from draw
+# to draw. At a threshold of 0.5 nearly all rows are one component: clusters are joined by rows between them.
 #
 # ## Which other answers there are
 #
