@@ -74,7 +74,7 @@ vfc = bf.engines.fairness_path(
 vfc.drop(columns=["method", "parameter"]).round(4)
 
 # %% [markdown]
-# From the smallest weight to the largest, the gap falls from 0.10 to 0.003 and the cost rises by 7%.
+# From the smallest weight to the largest, the gap falls from 0.10 to 0.002 and the cost rises by 7%.
 #
 # FMC takes the largest gap that you accept. It holds for soft *and* hard assignments.
 
@@ -129,7 +129,7 @@ fairest[["gap", "balance", "kl_error", "n_clusters", "cost relative to k-means"]
 
 # %% [markdown]
 # Optimal fairlets cost 9% more than k-means, and every cluster has exactly one woman for two men. VFC pays 7% for a gap of
-# 0.003. So most of the price is paid for near fairness; the guarantee adds little.
+# 0.002. So most of the price is paid for near fairness; the guarantee adds little.
 
 # %% [markdown]
 # ## The path of the weight

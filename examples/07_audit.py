@@ -191,11 +191,11 @@ print(f"the Manhattan loss gives clusters {between:.2f} bits from those of the s
 # ## 8. The report
 #
 # One page, one file, no network: who is where, the guarantee, the pictures, a verdict on the chains, settings and versions.
-# The saved run is the evidence; keep both.
+# `X=` gives it the table in the units of the file. The saved run is the evidence; keep both.
 
 # %%
 est.save(folder / "run.nc")
-bf.report(est.posterior_, folder / "report.html")
+bf.report(est.posterior_, folder / "report.html", X=table)
 print(*(f"{file.name}: {file.stat().st_size / 1e6:.1f} MB" for file in sorted(folder.iterdir())), sep="\n")
 
 # %% [markdown]
