@@ -24,6 +24,7 @@ HALVINGS = 6
 MEMBERS, PACKS = 64, 64  # rows of one cluster per product of moments; products at a time
 DIRECT = 64  # columns up to which Newton's systems are solved as matrices
 CG_STEPS, CG_TOLERANCE = 50, 1e-4
+NOTHING_LEFT = 1e-3  # share of the objective: gradient steps that stand still with more than that to gain are too short
 
 
 class WeightedRows(NamedTuple):
@@ -86,8 +87,21 @@ def shifts(tilt, rows: Rows, n_clusters):
 
 
 def cluster_losses(problem: TiltedRows, centers, labels) -> Float[Array, " clusters"]:
+    """J_k, whose sum is the objective."""
+    return tilted_sums(problem, with_own(problem, centers, labels), len(centers))
+
+
+def pooled_loss(problem: TiltedRows, centers, labels) -> Float[Array, ""]:
+    """(1/t) log((1/N) sum_i exp(t d_i)) over the rows of all clusters: Algorithm 2 with exact steps never raises it.
+
+    The nearest centre makes every d_i least, and the c_k that makes J_k least makes its cluster's part of the sum least.
+    """
+    rows, (own, label) = with_own(problem, centers, labels).parts
+    return tilted_sums(problem, Rows((rows, (own, jnp.zeros_like(label))), problem.rows.mesh), 1)[0]
+
+
+def tilted_sums(problem: TiltedRows, rows: Rows, n_clusters) -> Float[Array, " clusters"]:
     """(1/t) log(1 + sum_{i in k} (exp(t d_ik) - 1) / N), by expm1 where exponents are moderate; sum d / N at t = 0."""
-    rows, n_clusters = with_own(problem, centers, labels), len(centers)
     shift = shifts(problem.tilt, rows, n_clusters)
 
     def excess_and_distance(block, tilt, shift):
@@ -130,11 +144,6 @@ def newton_step(problem: TiltedRows, centers, labels):
     if centers.shape[1] <= DIRECT:
         return solved(problem.tilt, *total(moments, rows, centers))
 
-    def first_moments(block, centers):
-        rows, (weight, label) = block
-        offset = offsets(rows.x, label, centers)
-        return segment_sum((weight * jnp.concatenate([offset, jnp.ones_like(offset[:1])])).T, label, len(centers))
-
     def along(block, centers, direction):
         rows, (weight, label) = block
         offset = offsets(rows.x, label, centers)
@@ -150,6 +159,20 @@ def newton_step(problem: TiltedRows, centers, labels):
     first, mass = sums[:, :-1], jnp.maximum(sums[:, -1], 1e-30)
     size = jnp.maximum(jnp.linalg.norm(first, axis=1, keepdims=True), 1e-30)
     return size * jax.scipy.sparse.linalg.cg(hessian, first / size, tol=CG_TOLERANCE, maxiter=CG_STEPS)[0]
+
+
+def first_moments(block: tuple[WeightedRows, tuple], centers) -> Float[Array, "clusters dim+1"]:
+    """Weighted sums of every cluster's offsets, and beside them its weight."""
+    rows, (weight, label) = block
+    offset = offsets(rows.x, label, centers)
+    return segment_sum((weight * jnp.concatenate([offset, jnp.ones_like(offset[:1])])).T, label, len(centers))
+
+
+def left_to_gain(problem: TiltedRows, centers, labels) -> Float[Array, ""]:
+    """About what the objective falls by if every centre moves to the weighted mean of its rows; at t = 0 just that."""
+    rows = problem.rows.beside((tilted_weights(problem, centers, labels), labels))
+    sums = total(first_moments, rows, centers)
+    return (jnp.square(sums[:, :-1]).sum(1) / jnp.maximum(sums[:, -1], 1e-30)).sum()
 
 
 def solved(tilt, mass, first, second):
@@ -223,7 +246,7 @@ def newton(problem: TiltedRows, state: Partition):
     """An iteration of Algorithm 2 with Newton's steps: refinement at fixed labels, then every row to its nearest centre.
 
     The refinement never raises the objective. The assignment can, because J_k is concave in its members' terms; where it was
-    refused for that, clusters lost all rows but a few outliers.
+    refused for that, clusters lost all rows but a few outliers. Neither raises `pooled_loss`, so labels cannot go in circles.
     """
     state = revive(problem, state)
     centers = refine(problem, state.centers, state.labels)
@@ -231,9 +254,21 @@ def newton(problem: TiltedRows, state: Partition):
     return Partition(centers, labels, state.key), cluster_losses(problem, centers, labels).sum()
 
 
+def pulled(problem: TiltedRows, centers, labels, numbers):
+    """Step (13) on a mini-batch, the rows with these numbers, as the authors' program takes it.
+
+    A row has the weight that it has among all rows under `labels`, and pulls the centre that is nearest to it now.
+    """
+    batch = problem.rows.beside(tilted_weights(problem, centers, labels)).pick(numbers)
+    rows, weight = jax.tree.map(lambda part: part[0], batch.parts)
+    label = rows.distances(centers).argmin(0)
+    pull = weight * offsets(rows.x, label, centers)
+    return centers + 2 * problem.learning_rate * segment_sum(pull.T, label, len(centers))
+
+
 @dataclass(frozen=True)
 class GradientDescent:
-    """An iteration of the paper's Algorithm 2: `n_epochs` of steps (13) on mini-batches at fixed labels, then assignment."""
+    """An iteration of the paper's Algorithm 2: `n_epochs` of steps (13) on mini-batches, then assignment."""
 
     batch_size: int
     n_epochs: int
@@ -241,22 +276,25 @@ class GradientDescent:
     def __call__(self, problem: TiltedRows, state: Partition):
         state = revive(problem, state)
         key, draw = jax.random.split(state.key)
-
-        rows, n_obs = problem.rows.beside(state.labels), problem.mass.astype(int)
+        n_obs = problem.mass.astype(int)
 
         def epoch(i, centers):
-            batch = rows.pick(jax.random.randint(jax.random.fold_in(draw, i), (self.batch_size,), 0, n_obs))
-            some, label = batch.parts
-            few = problem._replace(rows=Rows(some), mass=some.weight.sum())
-            pull = tilted_weights(few, centers, label)[0] * offsets(some.x[0], label[0], centers)
-            return centers + 2 * problem.learning_rate * segment_sum(pull.T, label[0], len(centers))
+            numbers = jax.random.randint(jax.random.fold_in(draw, i), (self.batch_size,), 0, n_obs)
+            return pulled(problem, centers, state.labels, numbers)
 
         centers = jax.lax.fori_loop(0, self.n_epochs, epoch, state.centers)
         labels = nearest(problem, centers)
-        return Partition(centers, labels, key), cluster_losses(problem, centers, labels).sum()
+        loss = cluster_losses(problem, centers, labels).sum()
+        return Partition(centers, labels, key), loss, left_to_gain(problem, centers, labels) > NOTHING_LEFT * loss
 
 
 @jit
 def start_states(problem: TiltedRows, centers, keys):
     """Partitions of all runs."""
     return Partition(centers, jax.vmap(partial(nearest, problem))(centers), keys)
+
+
+@jit
+def pooled_losses(problem: TiltedRows, states: Partition) -> Float[Array, " runs"]:
+    """`pooled_loss` of all runs."""
+    return jax.vmap(partial(pooled_loss, problem))(states.centers, states.labels)

@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 from engines.rows_of import tilted
 from scipy.optimize import minimize as scipy_minimize
+from scipy.special import logsumexp
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
 
 from bayesfair.engines import tkm
+from bayesfair.engines.row_split import RowSplit
 from bayesfair.engines.tilted_kmeans import TiltedKMeans
 from bayesfair.engines.tkm import Partition
 from bayesfair.fairness import distance_report
@@ -30,7 +33,7 @@ def definition(X, centers, labels, tilt):
     return sum(np.log(np.exp(tilt * d * (labels == k)).sum() / len(X)) / tilt for k in range(len(centers)))
 
 
-losses, refine, nearest = map(jax.jit, (tkm.cluster_losses, tkm.refine, tkm.nearest))
+losses, pooled, refine, nearest = map(jax.jit, (tkm.cluster_losses, tkm.pooled_loss, tkm.refine, tkm.nearest))
 newton, newton_step = map(jax.jit, (tkm.newton, tkm.newton_step))
 
 
@@ -113,31 +116,48 @@ def test_newton_step_solves_with_the_derivatives_of_the_objective(X):
 
 
 def test_refinement_never_raises_the_objective_and_the_nearest_centre_can():
-    """J_k is concave: two rows far from a lonely centre's cluster."""
+    """J_k is concave: two rows far from a lonely centre's cluster. Neither step raises the pooled loss."""
     rng = np.random.default_rng(1)
     raised = 0
     for _ in range(300):
         problem = problem_of(3 * rng.normal(size=(12, 1)), 0.5)
         centers, labels = np.float32(3 * rng.normal(size=(3, 1))), np.int32(rng.integers(3, size=(1, 12)))
-        before = loss_of(problem, centers, labels)
-        raised += bool(loss_of(problem, centers, nearest(problem, centers)) > before * (1 + 1e-5))
-        assert loss_of(problem, refine(problem, centers, labels), labels) <= before * (1 + 1e-6)
+        before, closest = loss_of(problem, centers, labels), nearest(problem, centers)
+        raised += bool(loss_of(problem, centers, closest) > before * (1 + 1e-5))
+        refined = refine(problem, centers, labels)
+        assert loss_of(problem, refined, labels) <= before * (1 + 1e-6)
+        most = pooled(problem, centers, labels) * (1 + 1e-6)
+        assert max(pooled(problem, centers, closest), pooled(problem, refined, labels)) <= most
     assert raised > 0
 
 
-def three_clusters_in_twenty_columns():
+@pytest.mark.parametrize("tilt", [0.0, 1e-4, 0.5, 300.0])
+def test_pooled_loss_is_the_definition(X, tilt):
+    problem, centers = problem_of(X, tilt), np.float32([[-1.0, 0.0], [4.0, 1.0]])
+    d = np.square((X - X.mean(0))[:, None] - centers).sum(-1).min(1)
+    expected = (logsumexp(tilt * d) - np.log(len(X))) / tilt if tilt else d.mean()
+    np.testing.assert_allclose(pooled(problem, centers, nearest(problem, centers)), expected, rtol=1e-5)
+
+
+def three_clusters(n_informative):
+    """600 rows of 20 standardised columns."""
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(600, 20))
-    X[:, :2] += 4 * np.array([[0, 0], [1, 0], [0, 1]])[np.repeat([0, 1, 2], 200)]
-    return (X - X.mean(0)) / X.std(0)
+    X, truth = rng.normal(size=(600, 20)), np.repeat([0, 1, 2], 200)
+    X[:, :n_informative] += 4 * np.tile([[0, 0], [1, 0], [0, 1]], n_informative // 2)[truth]
+    return (X - X.mean(0)) / X.std(0), truth
 
 
-def test_defaults_do_not_collapse():
-    """Labels that refused the nearest centre wherever it raised the objective ended as 597, 2 and 1 rows."""
-    X = three_clusters_in_twenty_columns()
-    est = TiltedKMeans(3, random_state=0, n_init=4).fit(X)
+@pytest.mark.parametrize(("n_informative", "worst"), [(2, 100), (6, 200)])
+def test_defaults_do_not_collapse(n_informative, worst):
+    """598, 1 and 1 rows, or 595, 3 and 2, where labels refused the nearest centre whenever it raised the objective.
+
+    With six columns k-means finds the truth. The objective chose 391, 134 and 75 rows of 16 runs, most of which had found it.
+    """
+    X, truth = three_clusters(n_informative)
+    est = TiltedKMeans(3, random_state=0).fit(X)
     assert est.converged_
-    assert np.bincount(est.labels_).min() > 50
+    assert np.bincount(est.labels_, minlength=3).min() >= worst
+    assert worst < 200 or adjusted_rand_score(truth, est.labels_) == 1
     np.testing.assert_array_equal(est.predict(X), est.labels_)
 
 
@@ -150,13 +170,41 @@ def test_clusters_of_a_few_rows_are_told():
         TiltedKMeans(2, tilt=0.0, random_state=0, n_init=4).fit(X)
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("tilt", [0.0, 0.5])
+@pytest.mark.parametrize("n_blocks", [1, 3])
+def test_a_step_of_sgd_is_the_papers(X, tilt, n_blocks):
+    """phi and N are of all rows under the labels of the iteration; a row of the batch pulls the centre that is nearest now.
+
+    Weights of the batch alone, or pulls by the labels of the iteration, fail.
+    """
+    rng = np.random.default_rng(3)
+    Z, weight = (X - X.mean(0)) / X.std(0), rng.uniform(0.5, 1.5, len(X))
+    problem = tilted(Z, tilt, 0.05, weight, n_blocks)
+    centers, labels, rows = rng.normal(size=(3, 2)), rng.integers(3, size=len(X)), rng.integers(len(X), size=40)
+    given = RowSplit(None, (len(X),)).in_blocks(lambda some: labels[some].astype(np.int32), n_blocks).parts
+    moved = jax.jit(tkm.pulled)(problem, np.float32(centers), given, rows)
+    grown = np.exp(tilt * np.square(Z - centers[labels]).sum(1))
+    of_cluster = [(weight * np.where(labels == k, grown, 1)).sum() for k in range(3)]  # N exp(t phi_k)
+    share = weight * grown / np.take(of_cluster, labels)
+    expected = centers.copy()
+    for i in rows:
+        k = np.square(Z[i] - centers).sum(1).argmin()
+        expected[k] += 0.05 * share[i] * 2 * (Z[i] - centers[k])
+    np.testing.assert_allclose(moved, expected, rtol=1e-5, atol=1e-6)
+
+
 def test_an_iteration_of_sgd_is_so_many_steps():
-    """(13) from 0 towards rows that are all at 1: what is left is multiplied by 1 - 2 learning_rate."""
-    problem = tilted(np.ones((30, 1)), 0.0, learning_rate=0.05)
+    """From 0 towards 30 rows that are all at 1, ten at a time: what is left is multiplied by 1 - 2 learning_rate 10 / 30."""
+    problem = tilted(np.ones((30, 1)), 0.0, learning_rate=0.15)
     for n_epochs in (1, 4):
-        moved, _ = jax.jit(tkm.GradientDescent(10, n_epochs))(problem, start_at(problem, [[0.0]]))
+        moved, *_ = jax.jit(tkm.GradientDescent(10, n_epochs))(problem, start_at(problem, [[0.0]]))
         np.testing.assert_allclose(1 - moved.centers, 0.9**n_epochs, rtol=1e-5)
+
+
+def test_steps_too_short_to_move_are_no_convergence(X):
+    with pytest.warns(ConvergenceWarning, match="steps were refused or cut short"):
+        est = TiltedKMeans(3, solver="sgd", learning_rate=1e-7, n_init=1, random_state=0).fit(X)
+    assert not est.converged_
 
 
 @pytest.mark.slow
