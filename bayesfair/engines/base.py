@@ -42,6 +42,9 @@ class Engine(ClusterMixin, BaseEstimator):
         False if every row is treated alike whatever its group.
     patience : int
         Quiet iterations in a row after which a run ends.
+    unit : float
+        The size that the data give to a loss, for example the loss of one cluster. If losses are below a thousandth of it,
+        `tol` is relative to that thousandth: a loss that falls to 0 ends too.
     monotone : bool
         False if `objective_trace_` may get worse on its way, as with random mini-batches.
     weights : "rows", "loss" or None
@@ -63,6 +66,7 @@ class Engine(ClusterMixin, BaseEstimator):
     parts = "n_clusters"
     uses_groups = True
     patience = 1
+    unit = 1.0
     monotone = True
     weights = "rows"
     of_rows = ("labels_",)
@@ -332,13 +336,13 @@ class Engine(ClusterMixin, BaseEstimator):
         step : callable, optional
             By default the step of the engine.
         **settings
-            Settings of the loop (`max_iter`, `tol`, `patience`, `progress_bar`) in place of those of the engine.
+            Settings of the loop (`max_iter`, `tol`, `unit`, `patience`, `progress_bar`) in place of those of the engine.
 
         Returns
         -------
         Outcome
         """
-        names = ("max_iter", "tol", "patience", "progress_bar")
+        names = ("max_iter", "tol", "unit", "patience", "progress_bar")
         known = {name: getattr(self, name) for name in names if hasattr(self, name)}
         return minimize(self.step if step is None else step, problem, states, **{**known, **settings})
 

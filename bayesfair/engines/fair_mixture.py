@@ -91,7 +91,8 @@ class FairMixture(MixtureEngine):
         labels exceed `max_gap`, the weight of the penalty is doubled, at most three times. A small margin seldom needs
         that, at some price in likelihood.
     min_share : float, at least 0, default 0.35
-        Every cluster is to hold at least this fraction of 1 / n_components of the rows. 0 is the paper's objective.
+        Every cluster is to hold at least this fraction of 1 / n_components of the rows. With `fairness_weight`, 0 is the
+        paper's objective.
     categorical_features : array-like, optional
         Names, positions or a mask of the columns that are categories. By default the columns of a data frame that hold
         no numbers.
@@ -143,10 +144,18 @@ class FairMixture(MixtureEngine):
     n_iter_ : int
         Iterations done.
     converged_ : bool
-        Whether the run ended before `max_iter`.
+        Whether the run ended before `max_iter` in clusters that keep to `max_gap` and `min_share`. Otherwise a
+        ConvergenceWarning tells the gap that was reached.
 
     Notes
     -----
+    With `max_gap` this is not the constrained problem of eq. (7) but an approximation: the largest l / N minus a penalty.
+    The penalty adds up, over clusters, by how much the gap exceeds a bound. Half of it is on the soft assignments and half
+    on sharpened ones, which are near the labels. The bound of a cluster is `gap_margin` times `max_gap`, and less in
+    proportion for a cluster of less than 1 / `n_components` of the rows. A second penalty keeps every cluster above
+    `min_share` / `n_components` of the rows. So the likelihood may fall short of the largest one under Delta <= `max_gap`,
+    also with `min_share=0`, and labels may miss `max_gap`.
+
     If no start leads to fair clusters, as many others are explored, at most twice, whose components begin nearer to each
     other. Tables of more than 131,072 rows, without `batch_size`, are worked on in blocks; about 262,144 rows come before
     all.
@@ -440,6 +449,7 @@ class FairMixture(MixtureEngine):
         if self._is_fair(fairness, self._searches(data.groups)[0][-1])[0]:
             self._warn_of_empty("raise min_share or n_init, or ask for fewer components.")
         else:
+            self.converged_ = False  # what was asked for is not reached, wherever the run has settled
             self._warn_of_unfair(share)
 
     def _warn_of_unfair(self, share):

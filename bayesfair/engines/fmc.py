@@ -1,10 +1,11 @@
 """Fair model-based clustering, FMC (Park, Kim, Lee and Kim): mixtures whose map psi gives each cluster fair shares.
 
-Maximises (1/N) l(Theta) - P(Theta). With `fairness_weight`, P is lambda Delta, eq. (7) as a Lagrangian. With `max_gap`,
-P is an exact penalty: the clusters' excess over it, summed, as the maximum alone merged components on Adult. Half of it
-is measured on psi and half on psi *sharpened* (softmax of the log joint densities over a temperature), because hard
-assignments must be fair too. Corners of the penalty are rounded, since steps stopped where several met. A floor on each
-cluster's share keeps clusters from emptying.
+Maximises (1/N) l(Theta) - P(Theta). With `fairness_weight`, P is lambda Delta, eq. (7) as a Lagrangian. With `max_gap`
+it is not eq. (7), the likelihood under Delta <= epsilon, but a penalty in its place: the sum over clusters of what
+their gaps exceed their bounds by, as the maximum alone merged components on Adult. Half of it is measured on psi and
+half on psi *sharpened* (softmax of the log joint densities over a temperature), because hard assignments must be fair
+too. The bound is a margin of epsilon, and less for small clusters. Corners of the penalty are rounded, since steps
+stopped where several met. A floor on each cluster's share keeps clusters from emptying.
 
 For many rows, inner steps add to the shares of all rows the changes seen on a few blocks, each a systematic sample of
 the table. Steps are accepted on all rows, so that the objective never decreases.

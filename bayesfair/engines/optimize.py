@@ -16,6 +16,7 @@ from bayesfair._jit import jit
 from bayesfair._progress import progress
 
 CHUNK = 25  # iterations between updates of the progress bar and checks for Ctrl-C
+NOTHING = 1e-3  # of a loss's unit: smaller losses, which may be 0 at the optimum, are no measure of a change
 
 
 class Outcome(NamedTuple):
@@ -73,14 +74,15 @@ class _Progress(NamedTuple):
         return self.status == Outcome.RUNNING
 
 
-def minimize(step, problem, state, *, max_iter, tol, patience=1, progress_bar=False) -> Outcome:
+def minimize(step, problem, state, *, max_iter, tol, unit=1.0, patience=1, progress_bar=False) -> Outcome:
     """Iterate `step` on a batch of states until each run's loss has settled. Ctrl-C keeps where it was.
 
-    A run converges after `patience` iterations in a row that change its loss by at most `tol` times its size and had no
-    more to gain. `step` is hashable and returns (state, its loss), or (state, loss, more): was there more to gain than it
-    took? JAX arrays in `state` are gone afterwards, as their memory is what the iterations write to.
+    A run converges after `patience` iterations in a row that change its loss by at most `tol` times its size, or times
+    NOTHING * `unit` if that is more, and had no more to gain. `unit`: the size that the data give to a loss. `step` is
+    hashable and returns (state, its loss), or (state, loss, more): was there more to gain than it took? JAX arrays in
+    `state` are gone afterwards, as their memory is what the iterations write to.
     """
-    now = _begun(state)
+    now, tol = _begun(state), (float(tol), float(tol * NOTHING * unit))
     n_runs = now.loss.shape[0]
     problem = jax.tree.map(lambda part: part if isinstance(part, jax.Array) else jax.device_put(part), problem)
     traces = [np.empty((n_runs, 0))]
@@ -88,7 +90,7 @@ def minimize(step, problem, state, *, max_iter, tol, patience=1, progress_bar=Fa
     with progress(max_iter, "iterations", progress_bar, at_most=True) as bar:
         try:
             while done < max_iter and bool(now.active.any()):
-                now, trace = _chunk(step, problem, now, float(tol), patience, max_iter - done, CHUNK)
+                now, trace = _chunk(step, problem, now, tol, patience, max_iter - done, CHUNK)
                 traces.append(trace)
                 made = int(now.n_iter.max()) - done
                 done += made
@@ -121,14 +123,14 @@ def _begun(state):
 
 @jit(static_argnames=("step", "length"), donate_argnames="progress")
 def _chunk(step, problem, progress: _Progress, tol, patience, most, length):
-    """Up to `length` iterations of every run, and their changes of the losses (runs, length)."""
+    """Up to `length` iterations of every run, and their losses (runs, length). `tol`: (relative, absolute)."""
 
     def one(carry):
         i, progress, trace = carry
         state, loss, *more = jax.vmap(step, (None, 0))(problem, progress.state)
         active, finite = progress.active, jnp.isfinite(loss)
         moved = active & finite
-        still = jnp.abs(progress.loss - loss) <= tol * jnp.maximum(jnp.abs(loss), 1e-30)
+        still = jnp.abs(progress.loss - loss) <= jnp.maximum(tol[0] * jnp.abs(loss), tol[1])
         more = more[0] if more else jnp.zeros_like(still)
         quiet = jnp.where(moved, jnp.where(still & ~more, progress.quiet + 1, 0), progress.quiet)
         refused = jnp.where(moved, jnp.where(still & more, progress.refused + 1, 0), progress.refused)

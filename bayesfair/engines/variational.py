@@ -29,7 +29,7 @@ from bayesfair.engines.affinities import (
 from bayesfair.engines.base import Engine, kmeans_centers
 from bayesfair.engines.data import some_rows
 from bayesfair.engines.hard_clusters import cost_of, means_of, medians_of
-from bayesfair.engines.optimize import Outcome
+from bayesfair.engines.optimize import NOTHING, Outcome
 from bayesfair.engines.row_split import free
 from bayesfair.engines.samples import FEWEST, check_distinct, stratified, weights_as_of_all
 from bayesfair.engines.tables import refuse_groups_as_y
@@ -79,7 +79,8 @@ class VariationalFairClustering(Engine):
         How many nearest rows the affinity of a table has; all others if the table has fewer.
     fairness_weight : float, at least 0, optional
         Weight of the penalty against the cost per row (against the cut as it is); the paper's lambda divided by N. By
-        default the cost per row with the centres of k-means, without fairness, or 1 for "ncut".
+        default the cost per row with the centres of k-means, without fairness, or 1 for "ncut". If k-means costs less than a
+        thousandth of one cluster, as it does on a few points with many copies, the default is about the cost of one cluster.
     max_fairness_error : float, at least 0, optional
         Instead of a weight: take the smallest weight of a path whose hard clusters have at most this penalty, in nats.
     target_proportions : dict or array-like of shape (n_groups,), optional
@@ -90,7 +91,8 @@ class VariationalFairClustering(Engine):
     max_iter : int, at least 1, default 300
         Most iterations of a run.
     tol : float, at least 0, default 1e-5
-        A run ends when the objective changes by less than this share of its size and no assignment is worth changing.
+        A run ends when the objective changes by less than this share of its size and no assignment is worth changing. An
+        objective below a thousandth of the cost of one cluster counts as that thousandth.
     random_state : int or numpy.random.RandomState, optional
         An int makes runs repeatable.
     progress_bar : bool, default False
@@ -299,6 +301,10 @@ class VariationalFairClustering(Engine):
     def step(self):
         return Descent(self.objective)
 
+    @property
+    def unit(self):
+        return self.step.unit(self.n_features_in_)
+
     def _target(self, data):
         return check_target(self.target_proportions, data.groups, data.group_masses, argument="target_proportions")
 
@@ -372,7 +378,7 @@ class VariationalFairClustering(Engine):
 
     def _solve_on(self, problem, data) -> Outcome:
         starts = self.starts(problem, data)
-        scale = 1.0 if self.objective == "ncut" else float(cost_per_row(self.step, problem, starts[0]))
+        scale = self._scale(problem, starts[0])
         if self.max_fairness_error is not None:
             return self._fair_enough(problem, starts, data, scale)
         fairness_weight = scale if self.fairness_weight is None else self._scaled_weight(scale)
@@ -382,6 +388,13 @@ class VariationalFairClustering(Engine):
             starts, others = np.concatenate([starts, starts]), others + [FLOOR] * len(starts)
         runs = self._descend(problem, starts, [fairness_weight] * len(starts), others)
         return self._best_of(runs, data) if fairness_weight > 0 else runs.best
+
+    def _scale(self, problem, centers):
+        """The cost per row of the clusters of k-means; about that of one cluster if they cost next to nothing."""
+        if self.objective == "ncut":
+            return self.unit
+        cost = float(cost_per_row(self.step, problem, centers))
+        return cost if cost > NOTHING * self.unit else self.unit
 
     def _scaled_weight(self, scale):
         """`fairness_weight` in units of the solver's rows, whose cost per row is `scale`."""

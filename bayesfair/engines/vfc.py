@@ -19,6 +19,7 @@ from bayesfair._jit import jit
 from bayesfair._rows import Rows, each, total
 from bayesfair.engines.families import squared_distances
 from bayesfair.engines.hard_clusters import NEAR
+from bayesfair.engines.optimize import NOTHING
 
 NEIGHBOURS = 20
 FILL = 4  # an affinity's list of entries is padded to a multiple of so many times its rows
@@ -26,7 +27,7 @@ FEW_ENTRIES = 100_000
 FLOOR = -15.0  # least log s relative to the row's largest: a cluster given up can still come back
 START = -3.0  # log s of the other clusters at the start
 SERIES = 1e-2  # |P / U - 1| below which the divergence is a series: the closed form cancels there
-AT_REST = 1e-2  # relative to E: largest gain left in the linearised objective at the end of a run
+AT_REST = 1e-2  # relative to E, or to NOTHING of its unit: largest gain left in the linearised objective at the end
 
 
 class SoftRows(NamedTuple):
@@ -160,6 +161,10 @@ class Descent:
 
     objective: str
 
+    def unit(self, dim):
+        """The cost per row of one cluster of scaled rows, up to a factor of 2: columns have a mean variance of 1/2 to 2."""
+        return float(dim) ** (OBJECTIVES[self.objective].degree / 2)
+
     def potential(self, rows: SoftRows, kept, centers):
         """obs * dF/dS of a block, computed unless it was `kept`."""
         return kept if self.objective == "ncut" else OBJECTIVES[self.objective].potential(rows.x, centers)
@@ -193,7 +198,8 @@ class Descent:
         state = jax.tree.map(lambda a, b: jnp.where(new.loss <= state.loss, a, b), new, refused)
         # Refused steps shrink, so a standing E alone is no sign of an optimum.
         gain = total(lambda block: block[0].weight @ block[1], problem.rows.beside(gain)) / problem.n_obs
-        return state, state.loss, gain > AT_REST * jnp.abs(state.loss)
+        least = NOTHING * self.unit(state.centers.shape[1])
+        return state, state.loss, gain > AT_REST * jnp.maximum(state.loss, least)
 
 
 def unfairness(problem: TargetedRows, state: SoftClusters):
@@ -245,8 +251,7 @@ def cost_per_row(descent: Descent, problem: TargetedRows, centers):
     def of_block(block, centers):
         return block.weight @ descent.potential(block, (), centers).min(0)
 
-    paid = total(of_block, problem.rows, centers.astype(jnp.float32)) / problem.n_obs
-    return jnp.maximum(paid, jnp.finfo(jnp.float32).tiny)
+    return total(of_block, problem.rows, centers.astype(jnp.float32)) / problem.n_obs
 
 
 def start_state(descent: Descent, problem: TargetedRows, centers, fairness_weight, others) -> SoftClusters:

@@ -82,6 +82,11 @@ class Sheet:
         self._add(where=where, data=data, method="needs data")
         print(f"{where}: needs data, {data}", flush=True)
 
+    def note(self, text):
+        """What the numbers do not say on their own: it stands before all of them."""
+        self._add(where=text, method="note")
+        print(text, flush=True)
+
     def picture(self, name, figure, says):
         figure.tight_layout()
         figure.savefig(self.folder / f"{self.paper}-{name}.png", dpi=100)
@@ -91,9 +96,11 @@ class Sheet:
     def write(self):
         table = pd.DataFrame(self.rows, columns=COLUMNS)
         table.to_csv(self.folder / f"{self.paper}.csv", index=False)
-        missing, pictures = (table["method"] == kind for kind in ("needs data", "picture"))
-        measured, missing, pictures = table[~missing & ~pictures], table[missing], table[pictures]
-        text = [f"# {self.title}", "", *in_words(worse(measured), measured), ""]
+        kinds = "needs data", "picture", "note"
+        missing, pictures, notes = (table[table["method"] == kind] for kind in kinds)
+        measured = table[~table["method"].isin(kinds)]
+        text = [f"# {self.title}", "", *(f"* {note}" for note in notes["where"]), *[""] * bool(len(notes))]
+        text += [*in_words(worse(measured), measured), ""]
         for where, rows in measured.groupby("where", sort=False):
             text += [f"## {where}", "", markdown(shown(rows)), ""]
         if len(missing):
@@ -166,10 +173,10 @@ def there(file):
 
 
 def fitted(estimator, X, sensitive=None):
-    """(the fitted estimator, processor seconds); what it warns of is in its attributes."""
+    """(the fitted estimator, processor seconds); what it warns of is printed, every time."""
     start = time.process_time()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("always")
         estimator.fit(X, sensitive_features=sensitive)
     return estimator, time.process_time() - start
 

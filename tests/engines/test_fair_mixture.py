@@ -377,6 +377,16 @@ def test_a_warning_names_what_was_missed_alone():
             est._warn_of_unfair(np.full(3, 1 / 3))
 
 
+@pytest.mark.filterwarnings("ignore:.*not converged after")
+def test_a_fit_that_misses_max_gap_has_not_converged(data):
+    """Labels jump by whole rows: no three clusters of 600 have a gap of a millionth."""
+    with pytest.warns(ConvergenceWarning, match="above max_gap, 1e-06. Remedy: .* allow what was reached: max_gap="):
+        est = fit(data, max_gap=1e-6, max_iter=2000, tol=1e-3)
+    assert est.hard_gap_ > 1e-6
+    assert est.n_iter_ < est.max_iter
+    assert not est.converged_
+
+
 @pytest.mark.slow
 @pytest.mark.skipif("BAYESFAIR_DATA" not in os.environ, reason="BAYESFAIR_DATA names no folder with UCI's files")
 def test_adult_stands_where_the_reference_stands():

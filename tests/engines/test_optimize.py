@@ -120,3 +120,16 @@ def test_empty_clusters_take_the_rows_that_suit_their_own_least():
 def test_more_clusters_than_distinct_rows_are_refused():
     with pytest.raises(ValueError, match="at most the number of distinct rows, 2"):
         kmeans_centers(np.repeat([[0.0], [1.0]], 5, 0), 3, None)
+
+
+def vanish(problem, x):
+    x = x / 2
+    return x, jnp.square(x).sum()
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e6])
+def test_a_loss_that_falls_to_zero_ends_by_the_unit_of_its_data(unit):
+    """A tolerance relative to the loss alone is never met: every step takes three quarters of what is left."""
+    outcome = minimize(vanish, None, np.full((1, 1), np.sqrt(unit), np.float32), max_iter=100, tol=1e-4, unit=unit)
+    assert outcome.status[0] == Outcome.CONVERGED
+    assert 1e-8 <= outcome.loss[0] / unit <= 1e-7

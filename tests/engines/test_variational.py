@@ -211,6 +211,37 @@ def test_what_has_not_converged_is_said(data):
         assert not fit(data, fairness_weight=1e6).converged_
 
 
+@pytest.fixture(scope="module")
+def copies():
+    """Three points, a hundred times each, of which k-means makes clusters that cost nothing."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3, 3))[np.repeat(np.arange(3), 100)]
+    return X, np.where(rng.random(300) < np.repeat([0.3, 0.5, 0.7], 100), "a", "b")
+
+
+@pytest.mark.parametrize(("objective", "degree"), [("kmeans", 2), ("kmedians", 1)])
+def test_copies_of_a_few_points_are_settled_soon_and_their_fairness_has_a_weight(copies, objective, degree):
+    """The cost is 0. The default weight was 2.9e-39, and a run ended unconverged after all of its iterations."""
+    est = fit(copies, objective=objective)
+    one_cluster = copies[0].var(0).sum() ** (degree / 2)
+    assert est.converged_
+    assert est.n_iter_ < 100
+    assert one_cluster / 2 <= est.fairness_weight_ <= 2 * one_cluster
+    if objective == "kmeans":  # both were refused
+        assert fit(copies, fairness_weight=0.01).converged_
+        assert fit(copies, max_fairness_error=0.5).fairness_error_ <= 0.5
+
+
+@pytest.mark.slow
+def test_a_cut_that_costs_nothing_is_settled_soon():
+    """Figure 1 of the paper: it made 300 iterations and was not converged."""
+    toy = bf.datasets.make_vfc_synthetic()
+    est = fit((toy.features, toy.sensitive), 2, objective="ncut")
+    assert est.converged_
+    assert (est.cost_, est.fairness_error_) == (0, 0)
+    assert est.n_iter_ < 50
+
+
 def test_the_penalty_is_exact_near_its_target_and_never_negative():
     """U log(U / P) in float32 leaves 1e-7 of nothing, which a weight of 1e6 makes visible."""
     rng = np.random.default_rng(0)
