@@ -174,7 +174,9 @@ def test_a_run_of_the_sampler_and_its_report_load_no_jax(tmp_path):
     assert done.stdout == "[]\n", done.stderr[-2000:]
 
 
-@pytest.mark.parametrize("package", [bayesfair, bayesfair.engines, import_module("bayesfair.estimators"), bayesfair.plots])
+@pytest.mark.parametrize(
+    "package", [bayesfair, bayesfair.engines, import_module("bayesfair.estimators"), bayesfair.plots]
+)
 def test_every_public_name_resolves(package):
     for name in package.__all__:
         assert getattr(package, name) is not None

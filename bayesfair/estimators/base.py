@@ -21,7 +21,6 @@ from bayesfair.posterior.diagnostics import warn_of_disagreement
 from bayesfair.posterior.draws import is_on_disk
 from bayesfair.posterior.files import write_tree
 from bayesfair.posterior.membership import misclassification_probability
-from bayesfair.posterior.point_estimates import reference_partition
 from bayesfair.posterior.schema import Column, check_whole, columns_of, names_of_rows
 from bayesfair.posterior.settings import FORMAT, NOT_KEPT, as_attribute, changed_settings, of_attribute, settings_of
 from bayesfair.posterior.tree import add_derived
@@ -129,7 +128,7 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         units = {name: (float(mean), float(scaling["deviation"][name])) for name, mean in scaling["mean"].items()}
         kinds = dict.fromkeys(levels, "category") | dict.fromkeys(indicators, "indicator")
         return [
-            Column(one, kinds.get(one, "number"), tuple(levels.get(one, ())), *units.get(one, (0.0, 1.0)))
+            Column(one, kinds.get(one, "number"), tuple(map(str, levels.get(one, ()))), *units.get(one, (0.0, 1.0)))
             for one in names
         ]
 
@@ -161,7 +160,8 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         known = settings_of(self.posterior_, type(self))
         for name, given in self.get_params(deep=False).items():
             of_fit = self.posterior_.attrs.get(name, as_attribute(known[name]))
-            if name not in MAY_CHANGE and as_attribute(given) != of_fit:
+            is_same = as_attribute(given) == of_fit or (given is None and of_fit == NOT_KEPT)
+            if name not in MAY_CHANGE and not is_same:
                 remedy = "resume() uses the settings of the fit: restore it with set_params, or fit again."
                 known_as = "one that no file keeps" if of_fit == NOT_KEPT else repr(of_attribute(of_fit))
                 raise ValueError(message(name, f"be that of the fit, {known_as}", repr(given), remedy))
@@ -206,7 +206,7 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
     def _derived(self):
         """{attribute: function that computes it}, in order of dependence."""
         return {
-            "labels_": lambda: reference_partition(self.posterior_),
+            "labels_": lambda: self.posterior_["constant_data"]["reference_labels"].values.astype(int),
             "misclassification_probability_": lambda: misclassification_probability(self.posterior_),
         }
 

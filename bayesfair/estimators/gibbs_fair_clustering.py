@@ -50,7 +50,7 @@ from bayesfair.posterior.schema import (
     state_dataset,
     weight_of,
 )
-from bayesfair.posterior.settings import NOT_KEPT, as_attribute
+from bayesfair.posterior.settings import NOT_KEPT, as_attribute, of_attribute
 from bayesfair.posterior.store import begin_run, check_store, is_stored
 from bayesfair.posterior.tables import evenly_spaced
 from bayesfair.posterior.tree import build_tree, draws_of
@@ -396,7 +396,8 @@ class GibbsFairClustering(PosteriorEstimator):
             asked = "exact" if given.kind == "exact" else given.min_balance
             return balanced_placement(cost, groups.code, balance_constraint(groups, asked))
         of_decomposition = {"dissimilarity": self._dissimilarity, "random_state": self._seed}
-        return place_fairlets(X, cost, groups, resolve_target(self.target).composition, of_decomposition)
+        target = resolve_target(of_attribute(self.posterior_.attrs["target"]))  # settings may have changed since
+        return place_fairlets(X, cost, groups, target.composition, of_decomposition)
 
     @property
     def _loss(self):

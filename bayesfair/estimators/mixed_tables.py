@@ -89,7 +89,10 @@ def _power_of(loss: Loss | NamedLoss):
     if dissimilarity.name == "kmeans":
         return 2.0
     if dissimilarity.name == "itakura-saito":
-        rule, remedy = "support categorical features", "Use 'kmeans', 'manhattan', 'kl' or 'binary', or encode the columns."
+        rule, remedy = (
+            "support categorical features",
+            "Use 'kmeans', 'manhattan', 'kl' or 'binary', or encode the columns.",
+        )
         raise ValueError(message("loss", rule, "'itakura-saito'", remedy))
     return float(dissimilarity.power) if isinstance(dissimilarity, Minkowski) else 0.0
 

@@ -2,7 +2,6 @@
 
 import datetime
 import enum
-import json
 from decimal import Decimal
 from fractions import Fraction
 from importlib.util import find_spec
@@ -12,10 +11,10 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from bayesfair.posterior.saved import plain, restored
 
 import bayesfair as bf
 from bayesfair.engines.tables import encoder_of, fit_encoder, read_columns
+from bayesfair.posterior.settings import as_attribute, of_attribute
 
 N = 30
 VALUES = np.arange(N) / 4
@@ -218,7 +217,7 @@ def test_levels_of_every_kind_are_those_of_the_saved_run_in_their_own_order(kind
     columns = read(pd.Series([values[i] for i in at], dtype=object), ["b"])
     encoder = fit_encoder(columns)
     np.testing.assert_array_equal(encoder.codes(columns.categorical)[:, 0], at)
-    levels = restored(json.loads(json.dumps(plain([part.tolist() for part in encoder.levels.categories_]))))
+    levels = of_attribute(as_attribute([part.tolist() for part in encoder.levels.categories_]))
     np.testing.assert_array_equal(encoder._replace(levels=encoder_of(levels)).codes(columns.categorical)[:, 0], at)
 
 

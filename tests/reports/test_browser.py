@@ -54,7 +54,7 @@ def test_all_is_there_and_nothing_fails(browser, make_tree, hostile, hostile_nam
             assert page.evaluate("document.documentElement.scrollWidth") <= width
             assert any(page.evaluate(SCROLLED))
             assert page.evaluate(WIDER) == 0
-            assert page.title() == "Fair clustering of 80 rows into 12 clusters"
+            assert page.title() == "Clustering of 80 rows into 12 clusters"
             assert page.locator("script").count() == 0
             assert f"a {hostile}" in page.evaluate("document.body.innerText")
             assert wrong == []
