@@ -295,6 +295,6 @@ def start_states(problem: TiltedRows, centers, keys):
 
 
 @jit
-def pooled_losses(problem: TiltedRows, states: Partition) -> Float[Array, " runs"]:
+def pooled_losses(problem: TiltedRows, states) -> Float[Array, " runs"]:
     """`pooled_loss` of all runs."""
     return jax.vmap(partial(pooled_loss, problem))(states.centers, states.labels)

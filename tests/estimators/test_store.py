@@ -119,7 +119,7 @@ def test_what_is_there_at_any_moment_lacks_no_finished_chunk_and_no_bit(data, wh
         patched.setattr(stores, step, then)
 
     with monkeypatch.context() as patched:
-        for step, every in {"_extend": 16, "write_root": 3, "_fill": 1, "delete_chunks": 1}.items():
+        for step, every in {"_extend": 8, "write_root": 2, "_fill": 1, "delete_chunks": 1}.items():
             copied_before(step, every)
         fit(data, store)
     assert len({done for _, done, _ in copies}) > 2
