@@ -19,7 +19,6 @@ from bayesfair._check import message
 from bayesfair._files import check_destination, write_whole
 from bayesfair._progress import progress
 from bayesfair.cli.entry import DONE, FAILED, WrongUse, in_shell, writing
-from bayesfair.estimators.comparison import elbow_of
 from bayesfair.posterior.brief import brief
 from bayesfair.posterior.diagnostics import judge, scalar_table
 from bayesfair.posterior.schema import cost_of, groups_of, variable
@@ -181,6 +180,8 @@ def _rounded_down(rows):
 
 def print_comparison(table):
     """Print the table of `bayesfair.compare_clusters`, and the number at its elbow."""
+    from bayesfair.estimators.comparison import elbow_of  # loads scikit-learn
+
     shown = table.rename(columns=MEANS).T.rename_axis(columns="number of clusters")
     print(f"\n{shown.to_string(line_width=LINE, float_format='{:.4g}'.format, na_rep='unknown')}")
     elbow = elbow_of(table)
