@@ -13,28 +13,15 @@ int64 in calls (`int64(label[i])`), and losses are called at their addresses.
 
 from numba import njit
 
-kernel = njit(nogil=True, cache=True, error_model="numpy", no_cfunc_wrapper=True, _nrt=False)
+_ALL = {"nogil": True, "cache": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+_INNER = {**_ALL, "no_cpython_wrapper": True, "_nrt": False}
+
+kernel = njit(**_ALL, _nrt=False)
 #: For functions that Python calls once and that make arrays of their own.
-allocating = njit(nogil=True, cache=True, error_model="numpy", no_cfunc_wrapper=True)
+allocating = njit(**_ALL)
 #: For functions that only other kernels call: without what Python needs to call them, they compile in half the time.
-inner = njit(nogil=True, cache=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)
+inner = njit(**_INNER)
 #: For short formulas in the loop over proposals: a call that hands over seven arrays takes 50 ns, as long as the formula.
-inlined = njit(
-    nogil=True,
-    error_model="numpy",
-    no_cpython_wrapper=True,
-    no_cfunc_wrapper=True,
-    _nrt=False,
-    cache=True,
-    forceinline=True,
-)
+inlined = njit(**_INNER, forceinline=True)
 #: `inner`, with sums in any order, of several numbers at once. No infinities and no NaN may occur.
-vector = njit(
-    nogil=True,
-    cache=True,
-    error_model="numpy",
-    fastmath=True,
-    no_cpython_wrapper=True,
-    no_cfunc_wrapper=True,
-    _nrt=False,
-)
+vector = njit(**_INNER, fastmath=True)

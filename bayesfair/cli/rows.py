@@ -147,7 +147,7 @@ def columns_of_fit(table, arguments, estimator, **given) -> ChosenColumns:
     levels = _levels(estimator)
     chosen = {"features": [name for name in names if name not in levels], "categorical_features": list(levels)}
     columns = choose_columns(table, Wanted.typed(arguments, **chosen, **given))
-    scaled = {one.name: one for one in columns_of(estimator.posterior_) if (one.middle, one.unit) != (0.0, 1.0)}
+    scaled = {one.name: one for one in columns_of(estimator.posterior_) if one.is_scaled}
     X = columns.features[list(names)]
     X = X.assign(**{name: (X[name] - one.middle) / one.unit for name, one in scaled.items()})
     known = {name: X[name].map(lambda cell, one=one: one.get(str(cell), cell)) for name, one in levels.items()}

@@ -171,7 +171,7 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         """The estimator that made the tree; `parameters` replace its settings."""
         estimator, about = cls(**settings_of(tree, cls) | parameters), tree.attrs
         estimator._seed, estimator._names = int(about["seed"]), of_attribute(tree["observed_data"].attrs["encoding"])
-        scaled = {one.name: one for one in columns_of(tree) if (one.middle, one.unit) != (0.0, 1.0)}
+        scaled = {one.name: one for one in columns_of(tree) if one.is_scaled}
         means, deviations = ({name: getattr(one, part) for name, one in scaled.items()} for part in ("middle", "unit"))
         estimator._scaling = {"mean": means, "deviation": deviations}
         estimator.provenance = of_attribute(about.get("provenance", "None"))

@@ -393,8 +393,7 @@ class GibbsFairClustering(PosteriorEstimator):
         X, cost = self._distances(X)
         groups = known_groups(sensitive_features, len(X), known, self.merged_group_name)
         if given.kind != "fairlets":
-            asked = "exact" if given.kind == "exact" else given.min_balance
-            return balanced_placement(cost, groups.code, balance_constraint(groups, asked))
+            return balanced_placement(cost, groups.code, balance_constraint(groups, given.asked))
         of_decomposition = {"dissimilarity": self._dissimilarity, "random_state": self._seed}
         target = resolve_target(of_attribute(self.posterior_.attrs["target"]))  # settings may have changed since
         return place_fairlets(X, cost, groups, target.composition, of_decomposition)

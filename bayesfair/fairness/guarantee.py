@@ -1,6 +1,6 @@
 """What a method guarantees of every cluster of every draw, as data: a run stores it, and all sentences follow from it."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -27,6 +27,11 @@ class Guarantee(NamedTuple):
     fewest: Int[ndarray, " groups"] | None = None
     most: Int[ndarray, " groups"] | None = None
     ratio: Float[ndarray, "groups groups"] | None = None
+
+    @property
+    def asked(self) -> Literal["exact"] | float:
+        """The `min_balance` of "exact" and "min_balance"."""
+        return "exact" if self.kind == "exact" else self.min_balance
 
     @property
     def balance_of_fairlets(self) -> float:

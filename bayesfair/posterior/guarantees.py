@@ -40,9 +40,7 @@ def is_kept(tree: "DataTree") -> bool:
     if not has_groups(tree) or given.kind == "none":
         return True
     if given.kind == "exact":
-        every = list(looked_at(masses, groups).values())
-        if groups.attributes:
-            every.pop()
+        every = _balanced(masses, groups)
         rooms = [1] * len(every)
         rooms[-1] = given.room if groups.crosses else 1
         return all(rows_off(held).max() < room for (_, held), room in zip(every, rooms))
@@ -58,8 +56,13 @@ def has_groups(tree) -> bool:
 
 def farthest_from_share(masses, groups: Groups):
     """(rows off, members, the group's name, the cluster's size) at the largest distance of a group from its share."""
-    every = [_farthest(held, names) for names, held in looked_at(masses, groups).values()]
-    return max(every[:-1] if groups.attributes else every)
+    return max(_farthest(held, names) for names, held in _balanced(masses, groups))
+
+
+def _balanced(masses, groups: Groups):
+    """`looked_at`, without combinations where attributes are balanced on their own."""
+    every = list(looked_at(masses, groups).values())
+    return every[:-1] if groups.attributes else every
 
 
 def farthest_of_each(masses, groups: Groups) -> dict:
@@ -97,10 +100,9 @@ def balance_to_keep(tree: "DataTree") -> BalanceConstraint | Guarantee | None:
     given = guarantee_of(tree)
     groups = groups_of(tree) or everyone(tree)
     if given.kind in ("exact", "min_balance"):
-        asked = "exact" if given.kind == "exact" else given.min_balance
         if has_groups(tree) or given.size_min is not None or given.size_max is not None:
             sizes = {"size_min": given.size_min, "size_max": given.size_max}
-            return constraint_of(groups, asked, count_clusters(tree), room=given.room, **sizes)
+            return constraint_of(groups, given.asked, count_clusters(tree), room=given.room, **sizes)
         return None
     if not has_groups(tree):
         return None

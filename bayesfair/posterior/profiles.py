@@ -231,7 +231,7 @@ def readable_features(tree) -> "DataFrame":
             found[column.name] = pd.Categorical.from_codes(values.astype(int), list(column.levels))
         elif column.kind == "indicator":
             found[column.name] = values > 0
-        elif (column.middle, column.unit) != (0.0, 1.0):
+        elif column.is_scaled:
             found[column.name] = column.middle + column.unit * values.astype(np.float64, copy=False)
         else:
             found[column.name] = values

@@ -173,13 +173,18 @@ class Column(NamedTuple):
     middle: float = 0.0
     unit: float = 1.0
 
+    @property
+    def is_scaled(self) -> bool:
+        """Was the column scaled before the fit?"""
+        return (self.middle, self.unit) != (0.0, 1.0)
+
 
 def attributes_of_columns(columns: list[Column]) -> dict:
     """What `columns_of` reads, as attributes of X."""
     about = {f"levels_{at}": list(map(str, one.levels)) for at, one in enumerate(columns) if one.kind == "category"}
     if any(one.kind == "indicator" for one in columns):
         about["indicators"] = [at for at, one in enumerate(columns) if one.kind == "indicator"]
-    if any((one.middle, one.unit) != (0.0, 1.0) for one in columns):
+    if any(one.is_scaled for one in columns):
         about |= {"middle": [one.middle for one in columns], "unit": [one.unit for one in columns]}
     return about
 
