@@ -21,8 +21,15 @@ from bayesfair.estimators.base import PosteriorEstimator
 from bayesfair.estimators.memory_needed import check_disk, check_memory, fairlet_bytes, sampler_bytes
 from bayesfair.estimators.mixed_tables import MixedTable, mixed_table, rows_in_reach
 from bayesfair.estimators.new_rows import distances, place_fairlets, soft_memberships
-from bayesfair.estimators.saved_runs import arrays_of_run, continued_states, facts_of_law, memory_of, modes_dataset
-from bayesfair.estimators.store import Store, Writer
+from bayesfair.estimators.saved_runs import (
+    Store,
+    Writer,
+    arrays_of_run,
+    continued_states,
+    facts_of_law,
+    memory_of,
+    modes_dataset,
+)
 from bayesfair.estimators.withdrawn import ARGUMENTS, refusing
 from bayesfair.fairlets.dissimilarity import Minkowski
 from bayesfair.fairness.balanced import balance_constraint

@@ -1,12 +1,18 @@
-"""A run of the Gibbs sampler as arrays in its tree, and back."""
+"""A run of the Gibbs sampler as arrays in its tree, and back, and the folder that receives its draws as they are made."""
+
+import os
+from pathlib import Path
 
 import numpy as np
 
+from bayesfair._check import message
+from bayesfair._files import ROOT_OF_STORE
 from bayesfair.fairlets.compositions import rule_of_small_groups
 from bayesfair.fairlets.decomposition import describe_gap
 from bayesfair.gibbs.modes.search import FoundModes
 from bayesfair.gibbs.target import Dispersion
 from bayesfair.posterior.found_modes import MODE_FIGURES
+from bayesfair.posterior.store import continue_run
 from bayesfair.posterior.temperatures import LAMBDA_PRIOR
 
 OF_TARGET = "target_"  # prefix of the arrays that a prepared target needs, beside the states of its chains
@@ -54,3 +60,49 @@ def modes_dataset(found: FoundModes):
     columns["labels"] = (("mode", "obs"), found.labels)
     masses = "measured" if found.weighed or len(found.starts) == 1 else "not known"
     return xr.Dataset(columns, attrs={"num_starts": found.num_starts, "masses": masses, "path_length": found.length})
+
+
+class Store:
+    """The place of a stored run.
+
+    `seen` notes that its content is the estimator's. Changes since, by others or by a failed resume, are not overwritten.
+    """
+
+    def __init__(self, path):
+        self.path, self._stamp = Path(path).absolute(), None
+
+    def seen(self):
+        stat = os.stat(self.path / ROOT_OF_STORE)
+        self._stamp = stat.st_ino, stat.st_size, stat.st_mtime_ns
+        return self
+
+    def go_on(self, wanted):
+        """The run, open for appending until it has `wanted` draws per chain."""
+        known, run = self._stamp, continue_run(self.path, wanted)
+        if self.seen()._stamp != known:
+            run.close()
+            self._stamp = known
+            rule, remedy = "be unchanged since it was read", "Load it again."
+            raise ValueError(message("store", rule, f"a changed {os.fspath(self.path)!r}", remedy))
+        return run
+
+
+class Writer:
+    """Receives the draws of `gibbs.draw`, on disk, chunk by chunk. `done`: how many since it was opened.
+
+    `add(stored, run, draws)` returns the stored run with the draws added: a new one for None, and None if another writes.
+    """
+
+    def __init__(self, add, stored=None):
+        self._add, self.stored, self.done = add, stored, 0
+
+    def append(self, run, draws):
+        self.stored = self._add(self.stored, run, draws)
+        self.done += draws.labels.shape[1]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.stored is not None:
+            self.stored.close()

@@ -2,8 +2,6 @@
 
 import numpy as np
 
-from bayesfair._check import Refusal
-
 BLOCK = 2_000_000  # labels in a block, or one draw
 CHUNK = 16  # draws of a chain that are stored and read together
 
@@ -82,22 +80,13 @@ class LabelDraws:
         for first, last in zip([0, *begins], [*begins, len(positions)]):
             some = draw[first:last]
             least = some.min()
-            part = _on_disk(self._stored, (chain[first], slice(least, some.max() + 1), slice(low, high)))
+            part = np.asarray(self._stored[chain[first], slice(least, some.max() + 1), slice(low, high)])
             part = part[_as_slice(some - least)]
             part = part if rows is None else part[:, rows - low]
             if found is None:
                 return part
             found[first:last] = part
         return found
-
-
-def _on_disk(stored, part):
-    """A part of labels. Raises a ValueError if it is gone or damaged: zarr alone would return zeros."""
-    try:
-        return np.asarray(stored[part])
-    except ValueError as error:
-        remedy = "Load it again, with load(path) or read_tree(path)."
-        raise ValueError(Refusal(f"The stored run was written to since it was read, or damaged. {remedy}")) from error
 
 
 def _as_slice(positions):

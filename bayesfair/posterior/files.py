@@ -62,7 +62,11 @@ def write_tree(tree: "DataTree", path: str | PathLike[str]) -> None:
 def _write(tree, path):
     file = io.BytesIO()
     nodes = {node.path: node.to_dataset(inherit=False).drop_encoding() for node in tree.subtree}
-    type(tree).from_dict(nodes).to_netcdf(file, engine="h5netcdf", encoding=_encoding(tree))
+    encoding = {}
+    for place, node in nodes.items():
+        integers = [name for name, values in node.data_vars.items() if values.ndim and values.dtype.kind in "iu"]
+        encoding[place] = {name: {"zlib": True, "complevel": 4} for name in integers}  # where it pays
+    type(tree).from_dict(nodes).to_netcdf(file, engine="h5netcdf", encoding=encoding)
     with file.getbuffer() as view:
         write_whole([view, _trailer(hashlib.sha256(view))], path)
 
@@ -70,18 +74,6 @@ def _write(tree, path):
 def _trailer(checksum):
     """The bytes after the netCDF content, which readers ignore: a mark, and the SHA-256 of all before it."""
     return _MARK + checksum.hexdigest().encode() + b"\n"
-
-
-def _encoding(tree):
-    """Compression for integers, where it pays."""
-    return {
-        node.path: {
-            name: {"zlib": True, "complevel": 4}
-            for name, values in node.data_vars.items()
-            if values.ndim and values.dtype.kind in "iu"
-        }
-        for node in tree.subtree
-    }
 
 
 def read_tree(path: str | PathLike[str]) -> "DataTree":

@@ -115,7 +115,7 @@ def renumber(labels, permutations):
     dims = "chain", "draw", "obs"
     if not is_on_disk(labels):
         return xr.Variable(dims, apply_permutations(permutations, LabelDraws(labels)).reshape(labels.shape))
-    from bayesfair.posterior.renumbered import renumbered  # loads xarray
+    from bayesfair.posterior.labels_on_disk import renumbered  # loads xarray
 
     return xr.Variable(dims, renumbered(labels, permutations))
 

@@ -40,8 +40,9 @@ SCALARS = 1024  # draws in a chunk of a scalar
 ENDING = ".zarr"
 LABELS, FAIRLETS, MODES = "posterior/labels", "posterior/fairlet", "modes/labels"
 LARGE = LABELS, FAIRLETS  # variables that stay on disk
+NUMBERING = "constant_data/reference_labels"  # made anew whenever labels are renumbered
 DERIVED = {
-    "constant_data/reference_labels",
+    NUMBERING,
     "posterior/centers",
     "posterior/cluster",
     "posterior/feature",
@@ -67,7 +68,8 @@ class StoredRun:
             if draws.fairlets is not None:
                 values[FAIRLETS] = draws.fairlets.fairlet
                 values |= {} if draws.fairlets.number is None else {f"posterior/{KEPT}": draws.fairlets.number}
-            values |= {place: draws.scalars[name] for name, place in _scalars(nodes).items()}
+            of_draws = [name for name, node in nodes.items() if node.get("dimension_names") == ["chain", "draw"]]
+            values |= {name: draws.scalars[name.split("/")[1]] for name in of_draws if name not in DERIVED}
             for name, one in values.items():
                 nodes[name]["shape"] = _extend(root[name], one)
             for name, one in state.items():
@@ -79,19 +81,21 @@ class StoredRun:
     def finish(self, about):
         """Number the clusters of all draws alike and add derived results. `about`: attributes of sample_stats.
 
-        Renumbered chunks have other names, so that all of them exist before the commit that shows them.
+        The reference is chosen from all draws, so no label has its number before. Renumbered chunks have other names: all
+        of them exist before the commit that shows them, and who reads an earlier commit gets an error, not other numbers.
         """
+        import zarr
+
         tree = open_store(self.path)
         tree["sample_stats"].attrs.update(about)
         tree.attrs.pop(UNFINISHED)
         tree.attrs.update(about_unfinished(tree["posterior"].sizes["draw"], self.wanted))
         tree, _ = with_plain_attributes(tree)
         with self._writing() as (root, nodes, attributes):
-            before = nodes[LABELS]
-            nodes = _write_small(root, tree, nodes)
-            nodes[LABELS] = with_other_names(before)
-            _fill(_array_of(root, nodes[LABELS]), tree["posterior"]["labels"])
-            replace_json(self.path / LABELS / ROOT_OF_STORE, nodes[LABELS])
+            before, now = nodes[LABELS], with_other_names(nodes[LABELS])
+            _fill(zarr.Array.from_dict(root.store_path / LABELS, now), tree["posterior"]["labels"])
+            replace_json(self.path / LABELS / ROOT_OF_STORE, now)
+            nodes = _write_small(root, tree, {**nodes, LABELS: now})
             own = {name: attributes[name] for name in ("draws", "state")}
             write_root(self.path, nodes, _plain(tree.attrs) | own)
             delete_chunks(self.path / LABELS, before)
@@ -151,15 +155,12 @@ def is_stored(tree):
 
 def begin_run(path, tree, wanted) -> StoredRun:
     """A new stored run that has the draws and the sampler's state of `tree`, of those `wanted` in each chain."""
-    tree, _ = with_plain_attributes(tree)
-    attributes = {**_plain(tree.attrs), "draws": tree["posterior"].sizes["draw"]}
-    return StoredRun(path, _create(path, tree, _so_far(attributes, wanted)), wanted)
+    return StoredRun(path, _create(path, with_plain_attributes(tree)[0], wanted), wanted)
 
 
 def write_store(path, tree):
     """Write `tree` as a stored run to `path`, which must not exist yet; labels are copied block by block."""
-    attributes = {**_plain(tree.attrs), "draws": tree["posterior"].sizes["draw"]}
-    os.close(_create(check_store(path, "path"), tree, attributes))
+    os.close(_create(check_store(path, "path"), tree))
 
 
 def continue_run(path, wanted=None) -> StoredRun:
@@ -202,14 +203,20 @@ def _groups(path, attributes):
     """{group: xarray.Dataset}, including the state of the last commit."""
     import xarray as xr
 
-    groups, state = {}, f"/{STATE}_{attributes['state']}"
+    from bayesfair.posterior.labels_on_disk import unchanged  # loads xarray
+
+    groups, state, numbering = {}, f"/{STATE}_{attributes['state']}", path / NUMBERING / ROOT_OF_STORE
     with whole_chunks():
         tree = xr.open_datatree(path, engine="zarr", consolidated=True, cache=False, mask_and_scale=False)
         for node in tree.subtree:
             data = node.to_dataset(inherit=False)
             if node.path == state or not node.path.startswith(f"/{STATE}_"):
-                small = {name: data[name].load() for name in data.data_vars if f"{node.path[1:]}/{name}" not in LARGE}
-                groups[f"/{STATE}" if node.path == state else node.path] = data.assign(small)
+                for name, values in data.data_vars.items():
+                    if f"{node.path[1:]}/{name}" in LARGE:
+                        data[name] = values.dims, unchanged(values.variable, numbering), values.attrs
+                    else:
+                        values.load()
+                groups[f"/{STATE}" if node.path == state else node.path] = data
     return groups
 
 
@@ -217,12 +224,6 @@ def _so_far(attributes, wanted):
     """Attributes of the root at a commit of a run that is to have so many draws."""
     done = attributes["draws"]
     return {**attributes, RUN_SIZES["draw"]: done, WANTED: wanted, UNFINISHED: f"{done} of {wanted} draws per chain"}
-
-
-def _scalars(nodes) -> dict[str, str]:
-    """{name: place} of the scalars of every draw."""
-    places = [place for place, node in nodes.items() if node.get("dimension_names") == ["chain", "draw"]]
-    return {place.split("/")[1]: place for place in places if place not in DERIVED}
 
 
 def _extend(array, values):
@@ -234,10 +235,11 @@ def _extend(array, values):
     return list(array.shape)
 
 
-def _create(path, tree, attributes):
-    """Make a store with these root attributes, beside `path` until it is whole; return the lock that is held on it."""
+def _create(path, tree, wanted=None):
+    """Make a store, unfinished if draws are `wanted`, beside `path` until it is whole; return the lock that is held on it."""
     import zarr
 
+    attributes = {**_plain(tree.attrs), "draws": tree["posterior"].sizes["draw"], "state": 0}
     with _new_folder(path) as folder, whole_chunks():
         root = zarr.open_group(folder, mode="w", zarr_format=3)
         state = tree[STATE].to_dataset() if STATE in tree.children else None
@@ -249,7 +251,7 @@ def _create(path, tree, attributes):
             if values is not None:
                 _fill(_new_array(root, place, values), values)
                 nodes = {place: metadata_of(folder, place), **nodes}
-        write_root(folder, nodes, {**attributes, "state": 0})
+        write_root(folder, nodes, attributes if wanted is None else _so_far(attributes, wanted))
         lock = lock_folder(folder)
     warn_of_leftovers(path)
     return lock
@@ -338,11 +340,3 @@ def _fill(array, labels):
     blocks = (row_blocks(*sizes) for sizes in zip(labels.shape, (1, CHUNK, ROWS)))
     for part in product(*blocks):
         array[part] = np.asarray(labels[part])
-
-
-def _array_of(root, node):
-    """The labels in zarr's form by this metadata, not written yet."""
-    from zarr import Array
-    from zarr.core.array import AsyncArray
-
-    return Array(AsyncArray(metadata=node, store_path=root.store_path / LABELS))

@@ -1,6 +1,7 @@
 """Runs on disk, without a sampler: the tree in memory, whatever the run is of, and memory that labels have no part in."""
 
 import gc
+import pickle
 import tracemalloc
 
 import numpy as np
@@ -16,7 +17,7 @@ from bayesfair.posterior import draws as blocks
 from bayesfair.posterior import misclassification_probability, read_tree, summary
 from bayesfair.posterior import store as stores
 from bayesfair.posterior.schema import Column, state_dataset
-from bayesfair.posterior.store import begin_run, is_stored, open_store, write_store
+from bayesfair.posterior.store import begin_run, continue_run, is_stored, open_store, write_store
 from bayesfair.posterior.tree import build_tree
 
 RNG = np.random.default_rng(0)
@@ -89,6 +90,28 @@ def test_a_run_on_disk_is_the_tree_in_memory(tmp_path, about, n_clusters):
             np.testing.assert_array_equal(made["sampler_state"][name], array)
         assert made["sampler_state"]["fairlet"].dims == ("chain", "obs")
         assert made["posterior"]["labels"].dtype == known["posterior"]["labels"].dtype
+
+
+def test_labels_that_were_read_are_refused_after_any_number_of_renumberings(tmp_path):
+    """Chunks have two names in turn: after two renumberings there are again chunks of the first names, with other numbers."""
+    path, labels = tmp_path / "run.zarr", np.array([[[0, 0, 0, 1], [1, 1, 1, 0]]], np.int8)
+    draws = draws_of(labels, lp=np.zeros((1, 2)))
+    first = build_tree(draws, RNG.normal(size=(4, 2)), None, facts=SETTINGS, n_clusters=2, point=None)
+    first["sampler_state"] = state_dataset({"key": np.ones(2)})
+    run, read = begin_run(path, first, 2), []
+    for _ in range(4):
+        read.append(read_tree(path))
+        run.finish({})
+        run.close()
+        read.append(read_tree(path))
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(read[-1]))["posterior"]["labels"][0, 1], labels[0, 0])
+        run = continue_run(path, 99)
+        run.append(draws, {"key": np.ones(2)})
+        for tree in read[:-1]:
+            with pytest.raises(ValueError, match=r"written to since it was read.*Load it again"):
+                tree["posterior"]["labels"].load()
+        assert read[-1]["posterior"]["labels"].values.any()  # draws were added, and its own are as they were
+    run.close()
 
 
 @pytest.mark.slow
