@@ -185,6 +185,12 @@ def test_every_public_name_resolves(package):
         package.nothing  # noqa: B018
 
 
+def test_the_face_stays_small():
+    homes = [(bayesfair, bayesfair._HOMES)]
+    homes += [(room, room.__all__) for room in map(import_module, (f"bayesfair.{name}" for name in bayesfair._ROOMS))]
+    assert len({id(getattr(home, name)) for home, names in homes for name in names}) <= 110
+
+
 def test_no_module_is_named_like_what_its_room_exports():
     """`import bayesfair.posterior.modes` would give a function."""
     for room in ORDER:

@@ -96,9 +96,6 @@ def calls():
             lambda change, _: fair.report(LABELS, S, change(X)),
             lambda change, _: fair.report(LABELS, S.to_numpy(), change(X)),
         ],
-        "bayesfair.fairness.target_proportions": [
-            lambda change, _: fair.target_proportions(S, sample_weight=change(WEIGHT))
-        ],
         "bayesfair.fairlets.decompose": [
             lambda change, _: bf.fairlets.decompose(X, change(S)),
             lambda change, _: bf.fairlets.decompose(X, S, sample_weight=change(WEIGHT)),

@@ -2,7 +2,6 @@
 
 from bayesfair.datasets.base import Dataset, subsample
 from bayesfair.datasets.bundled import load_diabetes
-from bayesfair.datasets.registry import SOURCES
 from bayesfair.datasets.simulate import make_gmm_grid, make_misspecified, make_vfc_synthetic, make_well_specified
 from bayesfair.datasets.tables import read_table
 from bayesfair.datasets.uci import (
@@ -17,7 +16,6 @@ from bayesfair.datasets.uci import (
 )
 
 __all__ = [
-    "SOURCES",
     "Dataset",
     "load_adult",
     "load_adult_sample",

@@ -10,7 +10,6 @@ from bayesfair._lazy import lazily
 _HOMES = {
     "BalancedKMeans": "bayesfair.engines.balanced_kmeans",
     "BigLearnMixture": "bayesfair.engines.big_learn",
-    "Data": "bayesfair.engines.data",
     "Engine": "bayesfair.engines.base",
     "FairMixture": "bayesfair.engines.fair_mixture",
     "FairletKMeans": "bayesfair.engines.fairlet_kmeans",
@@ -24,7 +23,6 @@ _HOMES = {
 __all__ = [
     "BalancedKMeans",
     "BigLearnMixture",
-    "Data",
     "Engine",
     "FairMixture",
     "FairletKMeans",
@@ -40,7 +38,6 @@ if TYPE_CHECKING:
     from bayesfair.engines.base import Engine
     from bayesfair.engines.big_learn import BigLearnMixture
     from bayesfair.engines.checks import check_engine
-    from bayesfair.engines.data import Data
     from bayesfair.engines.fair_mixture import FairMixture
     from bayesfair.engines.fairlet_kmeans import FairletKMeans
     from bayesfair.engines.path import fairness_path

@@ -31,12 +31,6 @@ class Data(NamedTuple):
         Processes that have the same rows and share what is tried on them.
     own : slice
         Which of the rows belong to this process.
-
-    Examples
-    --------
-    >>> import bayesfair as bf
-    >>> bf.engines.Data._fields[:4]
-    ('columns', 'groups', 'given_weight', 'seed')
     """
 
     columns: Columns | Nodes

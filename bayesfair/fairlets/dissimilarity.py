@@ -125,13 +125,6 @@ class Bregman(Dissimilarity):
     References
     ----------
     Banerjee, Merugu, Dhillon and Ghosh (2005), Clustering with Bregman Divergences.
-
-    Examples
-    --------
-    >>> import bayesfair as bf
-    >>> from bayesfair.fairlets.dissimilarity import KullbackLeibler
-    >>> isinstance(KullbackLeibler(), bf.fairlets.Bregman)
-    True
     """
 
     @abstractmethod

@@ -1,19 +1,14 @@
 """Groups of rows and the fairness of a clustering, with each measure defined once."""
 
-from bayesfair.fairness.balanced import balance_constraint
 from bayesfair.fairness.distances import distance_report
-from bayesfair.fairness.groups import Groups, cross_attributes, encode_groups, merge_small_groups, target_proportions
-from bayesfair.fairness.metrics import additive_gap, balance, cluster_balance, cluster_gap, cluster_kl, gap, kl_error
+from bayesfair.fairness.groups import Groups, cross_attributes, encode_groups, merge_small_groups
+from bayesfair.fairness.metrics import additive_gap, balance, gap, kl_error
 from bayesfair.fairness.per_cluster import report
 
 __all__ = [
     "Groups",
     "additive_gap",
     "balance",
-    "balance_constraint",
-    "cluster_balance",
-    "cluster_gap",
-    "cluster_kl",
     "cross_attributes",
     "distance_report",
     "encode_groups",
@@ -21,5 +16,4 @@ __all__ = [
     "kl_error",
     "merge_small_groups",
     "report",
-    "target_proportions",
 ]

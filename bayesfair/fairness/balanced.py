@@ -185,13 +185,6 @@ def balance_constraint(
     References
     ----------
     FMC, eq. (3), for balance.
-
-    Examples
-    --------
-    >>> import numpy as np, bayesfair as bf
-    >>> groups = bf.fairness.encode_groups(["a", "a", "b", "b"])
-    >>> bf.fairness.balance_constraint(groups, n_clusters=2).satisfied(np.array([[1, 1], [2, 0]])).tolist()
-    [True, False]
     """
     constraint = constraint_of(groups, min_balance, n_clusters, size_min=size_min, size_max=size_max)
     if is_exact(constraint):

@@ -220,12 +220,6 @@ def target_proportions(sensitive: ArrayLike | Groups, *, sample_weight: ArrayLik
     References
     ----------
     VFC, eq. (2): the target U unless another one is given.
-
-    Examples
-    --------
-    >>> import bayesfair as bf
-    >>> bf.fairness.target_proportions(["F", "M", "M", "M"])
-    array([0.25, 0.75])
     """
     groups = encode_groups(sensitive, argument="sensitive")
     weight = check_weights(sample_weight, len(groups.code), sensitive=sensitive)

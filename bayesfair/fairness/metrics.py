@@ -241,12 +241,6 @@ def cluster_balance(masses: np.ndarray, groups: Groups | None = None) -> np.ndar
     References
     ----------
     FMC, eq. (3).
-
-    Examples
-    --------
-    >>> import numpy as np, bayesfair as bf
-    >>> bf.fairness.cluster_balance(np.array([[2.0, 1.0], [3.0, 3.0]])).tolist()
-    [0.5, 1.0]
     """
     return np.min([_balances(held) for held in masses_of_attributes(masses, groups)], axis=0)
 
@@ -303,12 +297,6 @@ def cluster_gap(masses: np.ndarray) -> np.ndarray:
     References
     ----------
     FMC, eq. (14).
-
-    Examples
-    --------
-    >>> import numpy as np, bayesfair as bf
-    >>> bf.fairness.cluster_gap(np.array([[3.0, 1.0], [1.0, 3.0]])).tolist()
-    [0.5, 0.5]
     """
     return gaps_of_shares(masses / masses.sum(axis=-2, keepdims=True))
 
@@ -344,12 +332,6 @@ def cluster_kl(masses: np.ndarray, target: np.ndarray) -> np.ndarray:
     References
     ----------
     VFC, eq. (2).
-
-    Examples
-    --------
-    >>> import numpy as np, bayesfair as bf
-    >>> bf.fairness.cluster_kl(np.array([[1.0, 1.0], [0.0, 0.0]]), np.array([0.5, 0.5])).tolist()
-    [0.0, 0.0]
     """
     size = masses.sum(axis=-1, keepdims=True)
     proportion = np.divide(masses, size, out=np.broadcast_to(target, masses.shape).copy(), where=size > 0)

@@ -166,7 +166,10 @@ def scalar_table(tree: "DataTree") -> "DataFrame":
         own_settings(),
         np.errstate(invalid="ignore", divide="ignore"),
     ):  # one chain may be constant while another is not
-        return arviz_stats.summary(diagnostic_vars(tree, constant=True), ci_prob=0.89, ci_kind="eti")
+        table = arviz_stats.summary(diagnostic_vars(tree, constant=True), ci_prob=0.89, ci_kind="eti")
+    for name, sd in table["sd"][table["mcse_sd"] == 0].items():  # a coin's: ArviZ would print .5 as 1
+        table._fmt_map["sd"][name] = f"{sd:.4g}"
+    return table
 
 
 def _pairs(flat):

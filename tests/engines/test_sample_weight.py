@@ -16,6 +16,7 @@ from bayesfair.engines.fmc import Ascent, Rule
 from bayesfair.engines.gaussians import Gaussians, in_blocks
 from bayesfair.engines.tables import Columns, fit_encoder
 from bayesfair.fairness import encode_groups
+from bayesfair.fairness.groups import target_proportions
 from bayesfair.fairness.metrics import group_masses, rows_off
 
 N, K = 30, 3
@@ -197,8 +198,8 @@ def test_measures_of_fairness_count_weights_as_repeated_people():
     np.testing.assert_allclose(
         bf.fairness.gap(soft, GROUP, sample_weight=WEIGHT), bf.fairness.gap(soft[ROWS], GROUP[ROWS])
     )
-    shares = bf.fairness.target_proportions(GROUP, sample_weight=WEIGHT)
-    np.testing.assert_allclose(shares, bf.fairness.target_proportions(GROUP[ROWS]))
+    shares = target_proportions(GROUP, sample_weight=WEIGHT)
+    np.testing.assert_allclose(shares, target_proportions(GROUP[ROWS]))
 
 
 @pytest.mark.slow

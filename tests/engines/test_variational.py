@@ -16,7 +16,8 @@ from sklearn.metrics import adjusted_rand_score
 from tiers import tiers
 
 import bayesfair as bf
-from bayesfair.engines import Data, row_split, variational, vfc
+from bayesfair.engines import row_split, variational, vfc
+from bayesfair.engines.data import Data
 from bayesfair.engines.optimize import Outcome
 from bayesfair.engines.row_split import RowSplit
 from bayesfair.engines.tables import Columns

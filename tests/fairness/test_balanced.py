@@ -8,10 +8,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from bayesfair.fairness import Groups, balanced, cluster_balance, encode_groups
+from bayesfair.fairness import Groups, balanced, encode_groups
 from bayesfair.fairness.balanced import balance_constraint, exactly, nearest_bounds, nearest_counts, tighter
 from bayesfair.fairness.bounded_sizes import bounded, within
 from bayesfair.fairness.groups import groups_for_fit
+from bayesfair.fairness.metrics import cluster_balance
 
 
 def of_sizes(*sizes):

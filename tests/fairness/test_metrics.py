@@ -8,8 +8,17 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from bayesfair.fairness import additive_gap, balance, cluster_balance, cluster_gap, cluster_kl, gap, kl_error
-from bayesfair.fairness.metrics import encode_assignment, group_masses
+from bayesfair.fairness.metrics import (
+    additive_gap,
+    balance,
+    cluster_balance,
+    cluster_gap,
+    cluster_kl,
+    encode_assignment,
+    gap,
+    group_masses,
+    kl_error,
+)
 
 # Two groups, 4 F and 6 M, in three clusters: 2+1, 1+4, 1+1.
 SEX = list("FFMFMMMMFM")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import bayesfair
+import bayesfair.estimators
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("typed_program.py")

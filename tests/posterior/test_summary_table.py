@@ -1,5 +1,6 @@
 """The summary in print: numbers as ArviZ prints them, and the sentences that have to be read with them."""
 
+import numpy as np
 import pandas as pd
 import pytest
 from draws import tree_of_draws
@@ -34,3 +35,11 @@ def test_what_is_handed_out_is_a_copy():
     first = bf.posterior.summary(tree)
     first.iloc[:] = 0
     assert (bf.posterior.summary(tree)["mean"] != 0).any()
+
+
+def test_the_deviation_of_a_coin_is_not_rounded_to_one():
+    heads = np.random.default_rng(0).permuted(np.tile([0, 1], (4, 50)), axis=1)
+    draws = np.where(heads[..., None], [1, 0, 0, 1], [0, 0, 1, 1])
+    printed = repr(bf.posterior.summary(bf.posterior.tree_from_labels(draws, np.arange(4.0)[:, None]))).split("\n")
+    coins = [line.split() for line in printed if line.startswith("together")]
+    assert {tuple(line[1:3]) for line in coins} == {("0.5", "0.5006")}

@@ -18,10 +18,9 @@ from bayesfair._draws import FairletDraws
 from bayesfair.cli import main
 from bayesfair.cli.output import print_point_estimate
 from bayesfair.fairlets.compositions import capacities, rule_of_small_groups
-from bayesfair.fairness import cluster_balance
 from bayesfair.fairness.groups import encode_groups, groups_for_fit
 from bayesfair.fairness.guarantee import guarantee_of_fairlets
-from bayesfair.fairness.metrics import group_masses, rows_off
+from bayesfair.fairness.metrics import cluster_balance, group_masses, rows_off
 from bayesfair.posterior import reference_partition, relabel, write_tree
 from bayesfair.posterior.brief import brief
 from bayesfair.posterior.diagnostics import judge, warn_of_disagreement
