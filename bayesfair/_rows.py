@@ -108,7 +108,7 @@ def farthest(values, rows: Rows, most):
 
 
 def _of_all(found):
-    """Put every device's result in its place among all: a sum is the same everywhere, also by type."""
+    """The results of all devices, on every device. They are gathered by a sum, whose type says that devices agree."""
     blank = _zeros((jax.lax.axis_size("rows"), *found.shape), found.dtype)
     told = jax.lax.psum(blank.at[jax.lax.axis_index("rows")].set(found), "rows")
     return told.reshape(-1, *found.shape[1:])

@@ -123,7 +123,10 @@ class Data(NamedTuple):
 
 
 def some_rows(data: Data, rows, n_parts, argument, points) -> Data:
-    """`data.taken(rows)`, joined by others until `n_parts` differ by `points(columns)`; an error if fewer of all rows do."""
+    """`data.taken(rows)`, with more rows if fewer than `n_parts` of them are distinct; an error if the table has fewer.
+
+    `points(columns)`: the numbers by which rows are told apart.
+    """
     known = distinct_places(lambda part: points(data.columns.take(rows[part], data.split)), n_parts)
     if len(known) < n_parts:
         split = data.split

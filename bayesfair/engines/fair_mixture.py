@@ -319,7 +319,7 @@ class FairMixture(MixtureEngine):
         evens = len(problem.rows) == 1
 
         def advanced(parameters, rules, spread_out=1.0):
-            """(outcome, whether it is fair, whether it is all that is wanted: with few rows, small clusters are evened too)."""
+            """(outcome, is it fair?, may the search end?). In one block it ends only if small clusters are even as well."""
             outcome = self._through(problem, parameters, rules, data.seed, spread_out)
             fairness = fairness_of(self._family, outcome.state.parameters, problem, data.split)
             is_fair, even = agreed(self._is_fair(fairness, rules[-1]))
@@ -358,9 +358,10 @@ class FairMixture(MixtureEngine):
         return np.hstack(self._encoder.table(columns)[::2])
 
     def _searches(self, groups) -> list[list[Rule]]:
-        """Rules in turn: the exact penalty of max_gap while it cools. A weight comes first, with its lambda Delta alone.
+        """One list of rules for each search. With `max_gap` there is one search, whose penalty cools from rule to rule.
 
-        The weight's own starts often end in an optimum that is worse than max_gap's solution.
+        With `fairness_weight` there are two: the first has the penalty lambda Delta, the second is the search of `max_gap`.
+        The first alone often ends in a worse optimum.
         """
         allowed, floor = self.gap_margin * self._max_gap, self.min_share / self.n_components
         within = [Rule(WEIGHT, allowed, floor, temperature) for temperature in ANNEALING]

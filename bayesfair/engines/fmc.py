@@ -90,7 +90,10 @@ class FairRows(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """Shares of psi and of sharpened psi: each group's in the clusters; all rows' sharpened; and the mean log density."""
+    """Shares of the clusters, and the mean log density.
+
+    `soft`, `sharp`: of each group's rows, by psi and by sharpened psi. `total`: of all rows, by sharpened psi.
+    """
 
     soft: Float[Array, "clusters groups"]
     sharp: Float[Array, "clusters groups"]
@@ -106,14 +109,17 @@ class Standing(NamedTuple):
 
 
 class Told(NamedTuple):
-    """A mini-batch's last E-step, A_i of Algorithm 3, the means that it is about, and the responsibilities' entropy."""
+    """The last E-step of a mini-batch, A_i of Algorithm 3.
+
+    `expected` holds deviations from `mean`, the means at that time. `entropy`: of the responsibilities.
+    """
 
     expected: Expected
     mean: Float[Array, "*batches clusters dim"]
     entropy: Float[Array, "*batches"]
 
 
-class Ascender(NamedTuple):
+class AscentState(NamedTuple):
     """State of a run; `rule` may differ between runs, `standing` and `told` save passes over rows and batches."""
 
     parameters: Components
@@ -226,7 +232,7 @@ class Ascent:
     family: Family
     solver: str = "em"
 
-    def __call__(self, problem: FairRows, state: Ascender):
+    def __call__(self, problem: FairRows, state: AscentState):
         key, draw = jax.random.split(state.key)
         old, rule, by_batches = state.parameters, state.rule, problem.batches is not None
         batch, told, known = None, state.told, state.standing.expected
@@ -279,7 +285,7 @@ class Ascent:
         return lambda parameters: jax.tree.map(jnp.add, on_some(parameters), rest)
 
 
-def climb(merit, state: Ascender, start: Components) -> Ascender:
+def climb(merit, state: AscentState, start: Components) -> AscentState:
     """INNER_STEPS steps of Adam from `start`."""
 
     def step(_, moved):
@@ -296,7 +302,10 @@ def choose(condition, yes, no) -> Any:
 
 
 def some_of(problem: FairRows, key) -> FairRows:
-    """INNER_BLOCKS of the blocks in use: first those with members of every group, then those with its first FEWEST rows."""
+    """INNER_BLOCKS blocks, drawn from those in use.
+
+    Blocks with the first FEWEST rows of some group come before others, and among them the block with its first row.
+    """
     order = jax.random.permutation(key, len(problem.rows))
     seen = problem.seen[order]
     held = jnp.where(seen[:, None], problem.held[order], 0)
@@ -327,7 +336,7 @@ def start_states(family: Family, problem: FairRows, parameters: Components, rule
         told = _told_by_each(family, problem.batches, parameters)
     elif problem.batches is not None:
         rate = STOCHASTIC * rate
-    state = Ascender(
+    state = AscentState(
         parameters, ADAM.init(parameters), np.float32(rate), jax.random.PRNGKey(seed), rule, standing, told
     )
     return jax.tree.map(lambda part: np.asarray(part)[None], state)

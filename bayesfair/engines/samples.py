@@ -25,7 +25,7 @@ def stratified(rows, code, most, fewest=FEWEST):
 
 
 def weights_as_of_all(code, weight, masses):
-    """Weights of mean 1 that give sampled rows the groups' `masses` (groups,) of all rows."""
+    """Weights of mean 1 under which each group has the same share of a sample as of all rows, `masses` (groups,)."""
     there = np.bincount(code, weight, len(masses))
     weight = weight * np.divide(masses, there, out=np.zeros(len(masses)), where=there > 0)[code]
     return weight / weight.mean()

@@ -125,9 +125,10 @@ class VariationalFairClustering(Engine):
     Notes
     -----
     The result is the run of least objective among those whose hard clusters all hold every group; without any such run,
-    that of least objective. So a small `fairness_weight` can give dear clusters that are fair. "ncut" starts from k-means
-    on the eigenvectors of the affinity, ten times on many of them and ten times on few. With more than 131,072 rows the
-    starts run on 32,768 of them and the best goes on with all; this does not hold for "ncut".
+    that of least objective. With a small `fairness_weight` the clusters can therefore cost more than those of k-means, and
+    be fair. "ncut" starts from k-means on the eigenvectors of the affinity, ten times on many of them and ten times on
+    few. With more than 131,072 rows the starts run on 32,768 of them and the best goes on with all; this does not hold for
+    "ncut".
 
     References
     ----------
@@ -365,7 +366,7 @@ class VariationalFairClustering(Engine):
         return float(cluster_kl(masses, self._target(data)).sum())
 
     def _labels(self, run, data):
-        """The cluster of largest assignment (obs,); empty ones take the row that leans to them most, of the first process."""
+        """The cluster of largest assignment (obs,). An empty cluster gets one row: the first process moves one of its own."""
         log_s = data.split.in_order(run.state.log_s)
         labels = log_s.argmax(1)
         empty = np.setdiff1d(np.arange(self.n_clusters), data.split.of_all(np.unique(labels)))

@@ -274,4 +274,9 @@ def temporary(step, problem, states):
     """Bytes that a chunk of iterations of one run takes and gives back."""
     number, count = jax.ShapeDtypeStruct((1,), np.float32), jax.ShapeDtypeStruct((1,), np.int32)
     now = optimize._Progress(states, number, *[count] * 4)
-    return optimize._chunk.lower(step, problem, now, (1e-6, 0.0), 3, 100, 25).compile().memory_analysis().temp_size_in_bytes
+    return (
+        optimize._chunk.lower(step, problem, now, (1e-6, 0.0), 3, 100, 25)
+        .compile()
+        .memory_analysis()
+        .temp_size_in_bytes
+    )
