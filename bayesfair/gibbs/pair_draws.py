@@ -37,6 +37,7 @@ class Tables(NamedTuple):
     number: np.ndarray
     held: np.ndarray
     now: np.ndarray
+    up: np.ndarray
     tilt: np.ndarray
     member: np.ndarray
     first: np.ndarray
@@ -58,6 +59,7 @@ def make_tables(units, state) -> Tables:
         number=np.empty(c, np.int64),
         held=np.empty(c, np.int64),
         now=np.empty(c, np.int64),
+        up=np.empty(c, np.int64),
         tilt=np.empty(c),
         member=np.empty(len(state.label), np.int32),
         first=np.empty(c + 1, np.int64),
@@ -214,43 +216,66 @@ def about_g(dim, size_a, size_b):
 
 @inner
 def move_counts(s, balance, state, tables, a, b, dim, n_steps):
-    """Counts of the block in a, by Metropolis steps in one or two combinations; returns `about_g` of the old sizes."""
-    n_cells = len(tables.number)
+    """Counts of the block in a, by Metropolis steps; returns `about_g` of the old sizes."""
     own = about_g(dim, state.size[a], state.size[b])
     v = state.penalty[a] + state.penalty[b]
     size_a, size_b = state.size[a], state.size[b]
     for _ in range(n_steps):
-        c, d = integer(s, n_cells), integer(s, n_cells)
-        up = integer(s, 2 * LARGEST_STEP + 1) - LARGEST_STEP
-        more = integer(s, 2 * LARGEST_STEP + 1) - LARGEST_STEP if c != d else 0
-        change = size_a + up + more
-        if (up == 0 and more == 0) or change < 1 or size_a + size_b - change < 1:
+        rows = propose(s, tables)
+        change, ratio = size_a + rows, 0.0
+        if change < 1 or size_a + size_b - change < 1:
             continue
-        ratio = step_ratio(tables, c, up) + step_ratio(tables, d, more)
+        for c in range(len(tables.up)):
+            ratio += step_ratio(tables, c)
         if ratio <= 0.5 * IMPOSSIBLE:
             continue
-        shift(balance, state, a, b, c, up)
-        shift(balance, state, a, b, d, more)
+        shift_all(balance, state, a, b, tables.up, 1)
         first, bounds, extra, strength = balance.first, balance.bounds, balance.extra, state.strength
         then = penalty(first, bounds, extra, strength, state.count, a, change)
         then += penalty(first, bounds, extra, strength, state.count, b, size_a + size_b - change)
         ratio += about_g(dim, size_a, size_b) - about_g(dim, change, size_a + size_b - change) - (then - v)
         if accept(s, ratio):
-            tables.now[c] += up
-            tables.now[d] += more
-            size_b -= change - size_a
-            size_a, v = change, then
+            for c in range(len(tables.up)):
+                tables.now[c] += tables.up[c]
+            size_a, size_b, v = change, size_b - rows, then
         else:
-            shift(balance, state, a, b, c, -up)
-            shift(balance, state, a, b, d, -more)
-    for c in range(n_cells):  # units move one by one, and take their counts with them
-        shift(balance, state, a, b, c, tables.held[c] - tables.now[c])
+            shift_all(balance, state, a, b, tables.up, -1)
+    for c in range(len(tables.up)):  # units move one by one, and take their counts with them
+        tables.up[c] = tables.held[c] - tables.now[c]
+    shift_all(balance, state, a, b, tables.up, 1)
     return own - about_g(dim, size_a, size_b)
 
 
 @inner
-def step_ratio(tables, c, up):
-    """Log ratio of the law of a combination's count after `up` more."""
+def propose(s, tables):
+    """Write a step of the counts to `up`, the opposite step as likely; returns how many rows it brings to a.
+
+    It changes one or two combinations by a few rows, or all of them in proportion, by any number of rows.
+    """
+    n_cells, rows = len(tables.up), 0
+    n_units = tables.first[n_cells]
+    for c in range(n_cells):
+        tables.up[c] = 0
+    if bernoulli(s, 0.5):
+        c, d = integer(s, n_cells), integer(s, n_cells)
+        tables.up[c] = integer(s, 2 * LARGEST_STEP + 1) - LARGEST_STEP
+        if c != d:
+            tables.up[d] = integer(s, 2 * LARGEST_STEP + 1) - LARGEST_STEP
+    else:
+        most = 1 << integer(s, int64(log(n_units + 1.0)) + 1)
+        wanted, sign = 1 + integer(s, most), 2 * bernoulli(s, 0.5) - 1
+        for c in range(n_cells):
+            share = wanted * (tables.first[c + 1] - tables.first[c]) / n_units
+            tables.up[c] = sign * (int64(share) + bernoulli(s, share - int64(share)))
+    for c in range(n_cells):
+        rows += tables.up[c]
+    return rows
+
+
+@inner
+def step_ratio(tables, c):
+    """Log ratio of the law of a combination's count after the step `up`."""
+    up = tables.up[c]
     if up == 0:
         return 0.0
     if tables.number[c] == 0:
@@ -259,11 +284,12 @@ def step_ratio(tables, c, up):
 
 
 @inner
-def shift(balance, state, a, b, c, up):
-    """`up` units of combination c go from b to a, in the counts of every family."""
-    for f in range(balance.of_cell.shape[1]):
-        state.count[a, balance.of_cell[c, f]] += up
-        state.count[b, balance.of_cell[c, f]] -= up
+def shift_all(balance, state, a, b, up, sign):
+    """up[c] units of every combination go from b to a, in the counts of every family; back again with sign -1."""
+    for c in range(len(up)):
+        for f in range(balance.of_cell.shape[1]):
+            state.count[a, balance.of_cell[c, f]] += sign * up[c]
+            state.count[b, balance.of_cell[c, f]] -= sign * up[c]
 
 
 @inner

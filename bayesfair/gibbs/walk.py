@@ -36,7 +36,7 @@ ANEW = 64  # passes after which sums are made from scratch
 LOOK = 16  # visits between looks at the counts in the warm-up
 
 
-SELDOM = 16  # passes between draws of a pair of clusters, which take longer than a pass and pay where visits get stuck
+SELDOM = 4  # passes between draws of a pair of clusters, which take longer than a pass and pay where visits get stuck
 WEAKEST = 6.0  # least penalty of a row beyond a bound
 
 
