@@ -133,6 +133,21 @@ def test_a_planted_bug_is_caught(bug, monkeypatch):
     assert invariance_error(t.law, matrix(t, visit)) > CAUGHT
 
 
+def test_steps_of_counts_that_go_one_way_more_often_are_caught(monkeypatch):
+    """Every other step out of the first cluster is left out."""
+    t, propose = of(("2:2", "exact", "kmeans", False)), pair_draws.propose.py_func
+
+    def one_way(script, tables):
+        rows = propose(script, tables)
+        if rows < 0 and pair_draws.bernoulli(script, 0.5):
+            tables.up[:] = 0
+        return int(tables.up.sum())
+
+    monkeypatch.setattr(pair_draws, "propose", one_way)
+    centers = t.X[[0, 3]]
+    assert invariance_error(t.law_given(centers), matrix(t, drawing(t, centers, 1))) > CAUGHT
+
+
 @pytest.mark.parametrize("bug", ["proposal", "law"])
 def test_pair_draws_without_the_normalisers_are_caught(bug, monkeypatch):
     """The counts' law may forget them, as the last step mends that; the last step may not."""
