@@ -222,8 +222,8 @@ def move_counts(s, balance, state, tables, a, b, dim, n_steps):
     size_a, size_b = state.size[a], state.size[b]
     for _ in range(n_steps):
         rows = propose(s, tables)
-        change, ratio = size_a + rows, 0.0
-        if change < 1 or size_a + size_b - change < 1:
+        then_a, then_b, ratio = size_a + rows, size_b - rows, 0.0
+        if then_a < 1 or then_b < 1:
             continue
         for c in range(len(tables.up)):
             ratio += step_ratio(tables, c)
@@ -231,13 +231,13 @@ def move_counts(s, balance, state, tables, a, b, dim, n_steps):
             continue
         shift_all(balance, state, a, b, tables.up, 1)
         first, bounds, extra, strength = balance.first, balance.bounds, balance.extra, state.strength
-        then = penalty(first, bounds, extra, strength, state.count, a, change)
-        then += penalty(first, bounds, extra, strength, state.count, b, size_a + size_b - change)
-        ratio += about_g(dim, size_a, size_b) - about_g(dim, change, size_a + size_b - change) - (then - v)
+        then = penalty(first, bounds, extra, strength, state.count, a, then_a)
+        then += penalty(first, bounds, extra, strength, state.count, b, then_b)
+        ratio += about_g(dim, size_a, size_b) - about_g(dim, then_a, then_b) - (then - v)
         if accept(s, ratio):
             for c in range(len(tables.up)):
                 tables.now[c] += tables.up[c]
-            size_a, size_b, v = change, size_b - rows, then
+            size_a, size_b, v = then_a, then_b, then
         else:
             shift_all(balance, state, a, b, tables.up, -1)
     for c in range(len(tables.up)):  # units move one by one, and take their counts with them
