@@ -155,7 +155,8 @@ class Tiny:
 
     def key(self, state):
         """(fairlets, clusters) of a state, numbered by the anchors; the losses that it keeps must be right."""
-        found = tuple(state.fairlet.tolist()), tuple(state.cluster.tolist())
+        number = np.arange(self.m) if self.anchor is None else np.argsort(state.anchor)
+        found = tuple(np.argsort(number)[state.fairlet].tolist()), tuple(state.cluster[number].tolist())
         fairlet_loss, clustering_loss = self._by_state[found]
         np.testing.assert_allclose(state.value[LOSS_F], fairlet_loss, atol=1e-9)
         np.testing.assert_allclose(state.value[LOSS_C], clustering_loss * self.mean_size, atol=1e-9)

@@ -58,6 +58,19 @@ def anchored_change(x, weight, loss, row, other, middle, anchors, a, v, b, f, h)
 
 
 @inner
+def anchors_change(x, weight, loss, row, other, middle, members, size, a, b, f, h):
+    """Change of the anchored L_f if the anchors a of f and b of h change places: the others then pay for the other one."""
+    change = 0.0
+    for z in range(2):
+        g, here, there = (f, a, b) if z == 0 else (h, b, a)
+        for t in range(size[g]):
+            if members[g, t] != here:
+                change += price(x, weight, loss, row, other, middle, members[g, t], there)
+                change -= price(x, weight, loss, row, other, middle, members[g, t], here)
+    return change
+
+
+@inner
 def hub_change(x, weight, loss, row, members, size, f_old, f_new, h_old, h_new, a, w, b, v, f, h):
     """Change of L_f with hubs, given the centres of both fairlets before and after."""
     change = hub_loss(x, weight, loss, row, members, size, f, f_new)

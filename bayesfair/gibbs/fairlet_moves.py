@@ -12,6 +12,7 @@ from bayesfair._compiled import inner
 from bayesfair.gibbs.chance import accept, bernoulli, category, integer
 from bayesfair.gibbs.fairlet_costs import (
     anchored_change,
+    anchors_change,
     copy_center,
     hub_change,
     new_centers,
@@ -60,8 +61,8 @@ class SweepPlan(NamedTuple):
 def exchanges(s, data, loss, plan, state, scratch, first, last):
     """The moves first..last of B in a sweep: a row a goes to fairlet h, and b, unless NOBODY, comes back.
 
-    Anchors stay: the others reach every state. A row goes alone where bounds allow it. Proposals are symmetric: Metropolis
-    decides, or the heat bath of the rectangular loop.
+    Near anchors of fairlets with the same bounds change places too, and the other members stay. A row goes alone where bounds
+    allow it. Proposals are symmetric: Metropolis decides, or the heat bath of the rectangular loop.
     """
     x, weight, group, order, starts = data.x, data.weight, data.group, data.order, data.first
     movers, lower, upper, edges, width = data.movers, data.lower, data.upper, data.edges, data.width
@@ -89,6 +90,8 @@ def exchanges(s, data, loss, plan, state, scratch, first, last):
         f, g, comes = int64(fairlet[a]), int64(group[a]), b != NOBODY
         if not comes and (count[f, g] <= lower[f, g] or count[h, g] >= upper[h, g]):
             continue
+        if g == data.anchor and not have_same_bounds(lower, upper, f, h):
+            continue
         step[TRIED] += 1
         if not comes:
             b = a
@@ -113,7 +116,9 @@ def exchanges(s, data, loss, plan, state, scratch, first, last):
             fairlets = 0.0
             if data.anchor == NOBODY:
                 fairlets = hub_change(x, weight, loss, row, members, size, f_old, f_new, h_old, h_new, a, w, b, v, f, h)
-        if data.anchor != NOBODY:
+        if g == data.anchor:
+            fairlets = anchors_change(x, weight, loss, row, other, middle, members, size, a, b, f, h)
+        elif data.anchor != NOBODY:
             fairlets = anchored_change(x, weight, loss, row, other, middle, anchors, a, v, b, f, h)
         log = log_ratio(lam_f, lam, fairlets, clusters)
         if len(given) > 0 and k != q:
@@ -127,6 +132,8 @@ def exchanges(s, data, loss, plan, state, scratch, first, last):
             step[SWAPPED] += 1
             value[LOSS_F] += fairlets
             value[LOSS_C] += clusters
+            if g == data.anchor:
+                anchors[f], anchors[h] = b, a
             if comes:
                 change_places(fairlet, slot, members, a, b, f, h)
             else:
@@ -161,6 +168,15 @@ def random_rows(s, movers, group, order, starts):
     a = int64(movers[integer(s, len(movers))])
     g = group[a]
     return a, int64(order[starts[g] + integer(s, starts[g + 1] - starts[g])])
+
+
+@inner
+def have_same_bounds(lower, upper, f, h):
+    """Whether fairlets f and h may have the same members: an anchor keeps the composition that was asked for it."""
+    for g in range(lower.shape[1]):
+        if lower[f, g] != lower[h, g] or upper[f, g] != upper[h, g]:
+            return False
+    return True
 
 
 @inner

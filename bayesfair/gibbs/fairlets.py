@@ -24,7 +24,7 @@ class Fairlets(NamedTuple):
     """What all chains share: rows as they come, their groups and weights, and which fairlets there may be.
 
     order[first[g] : first[g + 1]] are the rows of group g, `movers` the rows that are no anchors. lower, upper (m, J) bound the
-    members of a fairlet. edges (E, 2): pairs of near movers of a group. width (J,): most members of a group. anchor: the
+    members of a fairlet. edges (E, 2): pairs of near rows of a group. width (J,): most members of a group. anchor: the
     anchors' group, or NOBODY.
     """
 

@@ -202,8 +202,7 @@ class LabelsLaw:
 
     def advance(self, state: UnitState, thinning: int, visits: int, room: Room, first: int) -> int:
         numbers = np.empty((len(room.scalars), 2))
-        per = thinning * len(self.table.X)
-        args = self.units, self.code, self.balance, self.schedule, state, per, visits
+        args = self.units, self.code, self.balance, self.schedule, state, thinning, visits
         last = go_on(*args, room.labels, numbers, first)
         self._refuse_failure(state)
         lam, loss = numbers[first:last].T

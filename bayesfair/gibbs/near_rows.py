@@ -6,13 +6,13 @@ NEIGHBOURS = 8
 BLOCK = 4096  # rows within which neighbours are looked for
 
 
-def near_pairs(X, code, movers, seed: int) -> np.ndarray:
-    """Pairs (E, 2) of movers of one group, one of the other's nearest each; of many rows, nearest within their block."""
+def near_pairs(X, code, seed: int) -> np.ndarray:
+    """Pairs (E, 2) of rows of one group, one of the other's nearest each; of many rows, nearest within their block."""
     from scipy.spatial import cKDTree
 
     rng, found = np.random.default_rng(seed), []
-    for g in np.unique(code[movers]):
-        for rows in blocks(X, movers[code[movers] == g], rng):
+    for g in np.unique(code):
+        for rows in blocks(X, np.flatnonzero(code == g), rng):
             near = min(NEIGHBOURS + 1, len(rows))
             own = np.asarray(X[rows], np.float64)
             _, at = cKDTree(own).query(own, near)

@@ -43,7 +43,7 @@ class Sweep(NamedTuple):
     extra: float
 
 
-SWEEP = Sweep(near=0.25, random=0.5, extra=0.25)
+SWEEP = Sweep(near=0.5, random=0.25, extra=0.25)
 
 
 class OverFairlets(BaseEstimator):
@@ -270,7 +270,7 @@ def make_fairlets(table: Table, groups: Groups, held: Capacities, stay: bool) ->
         movers=movers,
         lower=np.ascontiguousarray(held.lower, np.int32),
         upper=np.ascontiguousarray(held.upper, np.int32),
-        edges=np.empty((0, 2), np.int64) if stay else near_pairs(table.X, code, movers, table.seed),
+        edges=np.empty((0, 2), np.int64) if stay else near_pairs(table.X, code, table.seed),
         width=held.upper.max(0).astype(np.int64),
         anchor=NOBODY if anchor is None else anchor,
     )

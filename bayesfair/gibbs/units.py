@@ -18,7 +18,7 @@ from bayesfair.gibbs.losses import PAIRS, copy_row, is_own, joining, leaving, lo
 IMPOSSIBLE = -1e300
 NEGLIGIBLE = 36.0  # e^-36 is below the resolution of a draw
 
-LAMBDA, LOSS = range(2)
+LAMBDA, LOSS, EACH = range(3)
 ROW, PASS, WAITED, VISITS, INSIDE, MOVED, TRIED, SWAPPED, OUTSIDE, FAILED, DRAWS = range(11)
 
 
@@ -40,7 +40,8 @@ class UnitState(NamedTuple):
 
     label (N,); count (K, H) of groups; size, mass and total (K, ...): numbers, weights, and weighted sums of clusters. Losses
     of pairs keep reach (N, K), what a unit pays to a cluster's members, and pairs (K,), the sum over a cluster's pairs.
-    strength (K, H + 1) and penalty (K,) are of V. `number`: lambda and the loss; `step`: counters, see above.
+    strength (K, H + 1) and penalty (K,) are of V. `number`: lambda, the loss, and the visits in S that
+    a pass brings, as the warm-up has seen them; `step`: counters, see above.
     """
 
     words: np.ndarray
@@ -91,7 +92,7 @@ def new_state(words, labels, units: Units, loss, balance, n_clusters, strength, 
         pairs=np.zeros(n_clusters),
         strength=np.array(strength, float) + np.zeros((n_clusters, n_groups + 1)),
         penalty=np.zeros(n_clusters),
-        number=np.array([lam, 0.0]),
+        number=np.array([lam, 0.0, n_obs]),
         step=np.zeros(11, np.int64),
     )
     sum_up(units, loss, balance, state)

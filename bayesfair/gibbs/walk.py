@@ -12,6 +12,7 @@ from bayesfair.gibbs.chance import category, gamma
 from bayesfair.gibbs.losses import KMEANS, copy_row, is_own, visit_costs
 from bayesfair.gibbs.pair_draws import draw_pair, make_tables
 from bayesfair.gibbs.units import (
+    EACH,
     FAILED,
     IMPOSSIBLE,
     INSIDE,
@@ -34,10 +35,10 @@ from bayesfair.gibbs.units import (
 
 ANEW = 64  # passes after which sums are made from scratch
 LOOK = 16  # visits between looks at the counts in the warm-up
-
-
+MEMORY = 32  # passes of the warm-up over which visits in S are averaged
 SELDOM = 4  # passes between draws of a pair of clusters, which take longer than a pass and pay where visits get stuck
-WEAKEST = 6.0  # least penalty of a row beyond a bound
+FEWEST = 64  # a sweep has at least one in so many visits in S
+WEAKEST = 6.0  # the penalty of a row beyond a bound at the start
 
 
 class Schedule(NamedTuple):
@@ -52,10 +53,14 @@ class Schedule(NamedTuple):
     rate: float
 
 
-def go_on(units, loss, balance, schedule, state, per, visits, labels, numbers, first):
-    """Fill draws from `first` on, one for every `per` visits in S, within `visits`: the number of the next draw."""
+def go_on(units, loss, balance, schedule, state, thinning, visits, labels, numbers, first):
+    """Fill draws from `first` on, within `visits`: the number of the next draw.
+
+    A draw comes after as many visits in S as `thinning` passes bring. The warm-up has fixed how many these are.
+    """
     scratch, tables, nobody = make_scratch(balance, state), make_tables(units, state), np.empty((0, 0))
     draw, last = first, state.step[VISITS] + visits
+    per = int64(max(1.0, thinning * max(state.number[EACH], len(state.label) / FEWEST)))
     while draw < len(labels) and state.step[VISITS] < last and state.step[FAILED] == 0:
         if is_between_passes(state) and state.step[PASS] % ANEW == 0:
             sum_up(units, loss, balance, state)
@@ -67,19 +72,21 @@ def go_on(units, loss, balance, schedule, state, per, visits, labels, numbers, f
 
 
 def learn(units, loss, balance, schedule, state, passes):
-    """A warm-up that learns a penalty for every count of every cluster, pass by pass."""
+    """A warm-up that learns a penalty for every count of every cluster, pass by pass, and how many visits are in S."""
     n_obs, kind = len(state.label), np.min_scalar_type(-len(state.size))
     nothing = np.empty((0, n_obs), kind), np.empty((0, 2))
     scratch, tables = make_scratch(balance, state), make_tables(units, state)
     for _ in range(passes):
         begin_pass(units, loss, balance, schedule, state, scratch, tables)
         outside, last = np.zeros(state.strength.shape), state.step[VISITS] + n_obs
+        inside = state.step[INSIDE]
         if state.step[FAILED]:
             return
         args = units, loss, balance, schedule, state, scratch, -1, last, state.step[PASS] + 1
         walk(state.words, *args, outside, *nothing, 0)
         if state.step[FAILED]:
             return
+        state.number[EACH] += (state.step[INSIDE] - inside - state.number[EACH]) / MEMORY
         raise_strength(state.strength, outside / np.ceil(n_obs / LOOK))
         sum_up(units, loss, balance, state)
         scratch = make_scratch(balance, state)
@@ -108,10 +115,12 @@ def pass_to_stop_after(schedule, state):
 
 
 def raise_strength(strength, outside):
-    """Penalties of a warm-up, in place: raised where counts were beyond bounds in over .3 of the looks, lowered slowly."""
-    often, seldom = outside > 0.3, outside < 0.02
+    """Penalties of a warm-up, in place: raised where counts were beyond bounds in over .3 of the looks.
+
+    They are never lowered: a chain whose penalty is too low when the warm-up ends hardly comes into S again.
+    """
+    often = outside > 0.3
     strength[often] = 1.5 * strength[often] + 2.0
-    strength[seldom] = np.maximum(WEAKEST, 0.9 * strength[seldom])
 
 
 @kernel

@@ -29,7 +29,7 @@ OWN = 1.5  # distance of labels up to which two runs share a mode, relative to h
 FURTHER = 4  # of so many starts one begins from the best of the others
 AGREED = 16  # starts that end in one mode, half of all at least, after which others are left out
 AT_ONCE = 10_000_000  # visits of a task, so that Ctrl-C is heard
-STUCK = 100  # visits for every one that a draw takes, after which a run does not come into the balanced set
+STUCK = 25  # passes for every one that a sweep takes, after which a run does not come into the balanced set
 FIRST_CHAIN = 1 << 20  # number of the generator of the first run of the search
 
 
@@ -109,9 +109,11 @@ class Search:
         for done in range(0, SNAPSHOTS, piece):
             number = min(piece, SNAPSHOTS - done)
             task = delayed(snapshots)
-            more = self.tasks(task(law, self.paths, state, apart, number, done == 0) for state in begun)
-            seen = [own + further for own, further in zip(seen, more)]
-            begun = [own[-1].state for own in seen]
+            alive = [at for at, own in enumerate(seen) if not own or own[-1].scalars is not None]
+            more = self.tasks(task(law, self.paths, begun[at], apart, number, done == 0) for at in alive)
+            for at, further in zip(alive, more):
+                seen[at] += further
+                begun[at] = further[-1].state
             self.spend(len(begun) * number * apart)
         return [summed_up(law, own) for own in seen]
 
@@ -168,8 +170,13 @@ def relocated(law, paths, state, number: int, rng) -> list:
 
 
 def snapshots(law, paths, state, apart, number, is_first) -> list[Snapshot]:
-    """One task: a run every so many sweeps."""
-    return [snapshot(law, paths, state, apart, is_first and at == 0) for at in range(number)]
+    """One task: a run every so many sweeps, as long as it comes into balance."""
+    seen = []
+    for at in range(number):
+        seen.append(snapshot(law, paths, state, apart, is_first and at == 0))
+        if seen[-1].scalars is None:
+            break
+    return seen
 
 
 def snapshot(law, paths, state, apart, is_first) -> Snapshot:

@@ -43,7 +43,9 @@ class UnitPaths:
         """The state with the clusters `cluster` in this order, another generator, and these penalties."""
         law, label = self.law, np.argsort(cluster)[state.label]
         n_clusters, lam = law.table.n_clusters, state.number[units.LAMBDA]
-        return units.new_state(words, label, law.units, law.code, law.balance, n_clusters, strength, lam)
+        renumbered = units.new_state(words, label, law.units, law.code, law.balance, n_clusters, strength, lam)
+        renumbered.number[units.EACH] = state.number[units.EACH]
+        return renumbered
 
     def clustered(self, state):
         """(places (n, d), weights and clusters) of what is clustered."""
