@@ -6,6 +6,7 @@ import numpy as np
 
 from bayesfair._check import message
 from bayesfair._names import DataTree
+from bayesfair._numbers import r_hat as written
 from bayesfair.plots.style import FIGURE_WIDTH, as_written, cluster_colors
 from bayesfair.posterior.diagnostics import diagnostic_vars, scalar_table, worst_first
 from bayesfair.posterior.view import View
@@ -63,7 +64,7 @@ def trace(tree: "DataTree", *, var_names: Sequence[str] | None = None, axes=None
         said = [
             name.replace("_", " "),
             *[f"share of {window} draws"] * (window > 1),
-            "no R-hat" if np.isnan(r_hat) else f"R-hat {r_hat:.2f}",
+            "no R-hat" if np.isnan(r_hat) else f"R-hat {written(r_hat)}",
         ]
         left.set_xlim(0, values.shape[1])
         left.set_ylabel("\n".join(said), fontsize=8)

@@ -11,6 +11,7 @@ from bayesfair._names import Axes
 from bayesfair.engines.fairlet_kmeans import cluster_fairlets
 from bayesfair.fairlets.decomposition import decompose
 from bayesfair.fairness.distances import distance_report
+from bayesfair.fairness.plain import plain_kmeans
 from bayesfair.plots.style import BESIDE, axes_or_new
 
 
@@ -79,9 +80,9 @@ def elbow_costs(X, sensitive, n_clusters=range(2, 9), *, composition="auto", ran
     X = check_features(X)
     numbers = np.array([check_integer("n_clusters", k, maximum=len(X)) for k in n_clusters])
     fairlet = decompose(X, sensitive, composition, random_state=random_state).fairlet
-    settings = {"n_init": 10, "random_state": random_state}
     fair, plain = [], []
     for k in numbers.tolist():
-        fair.append(distance_report(X, cluster_fairlets(X, fairlet, k, **settings).labels_[fairlet]).attrs["within_ss"])
-        plain.append(cluster_fairlets(X, np.arange(len(X)), k, **settings).inertia_)
+        found = cluster_fairlets(X, fairlet, k, n_init=10, random_state=random_state)
+        fair.append(distance_report(X, found.labels_[fairlet]).attrs["within_ss"])
+        plain.append(plain_kmeans(X, k, n_init=10, seed=random_state)[1])
     return Costs(numbers, np.array(fair), np.array(plain))

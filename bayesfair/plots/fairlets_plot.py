@@ -6,7 +6,7 @@ import numpy as np
 
 from bayesfair._check import check_number, column_names, message
 from bayesfair._names import Axes, DataTree
-from bayesfair._percent import percent
+from bayesfair._numbers import percent
 from bayesfair.fairlets.decomposition import Decomposition, features_of
 from bayesfair.fairlets.members import fairlet_centers
 from bayesfair.plots.style import BESIDE, MARKERS, as_written, axes_or_new, cluster_colors
@@ -125,7 +125,7 @@ def _legend(ax, points, threshold):
     handles, labels = ax.get_legend_handles_labels()
     if len(np.unique(points.probability)) > 1:
         handles += [Line2D([], [], color=LINE, linewidth=_width(level), alpha=level) for level in LEVELS]
-        labels += [f"together in {level:.0%} of draws" for level in LEVELS]
+        labels += [f"together in {percent(level)} of draws" for level in LEVELS]
     if len(points.ends) == 0:
         handles.append(Line2D([], [], linestyle="none"))
         labels.append(f"no pair is together\nin {percent(threshold)} of draws")

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesfair._names import DataTree
-from bayesfair._percent import percent
+from bayesfair._numbers import percent
 from bayesfair.plots.style import FIGURE_WIDTH, cluster_colors
 from bayesfair.plots.uncertainty_plot import project
 from bayesfair.posterior.found_modes import modes_of

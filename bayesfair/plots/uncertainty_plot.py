@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from bayesfair._arrays import row_blocks
 from bayesfair._check import check_features, check_same_length, message
 from bayesfair._names import Axes, DataTree
+from bayesfair._numbers import percent
 from bayesfair.plots.style import BESIDE, FIGURE_WIDTH, MARKERS, as_written, axes_or_new, cluster_colors
 from bayesfair.posterior.guarantees import everyone
 from bayesfair.posterior.membership import misclassification_probability
@@ -201,7 +202,7 @@ def in_two_dimensions(X, names, columns=None):
     if X.shape[1] == 2:
         return X, (names[0], names[1])
     position, share = principal_components(X)
-    return position, tuple(f"principal component {k + 1} ({share[k]:.0%} of variance)" for k in (0, 1))
+    return position, tuple(f"principal component {k + 1} ({percent(share[k])} of variance)" for k in (0, 1))
 
 
 def principal_components(X):

@@ -1,11 +1,9 @@
 """The results of an audit, in sentences."""
 
-from math import floor
-
 import numpy as np
 
 from bayesfair._check import listed
-from bayesfair._percent import percent
+from bayesfair._numbers import counted, more_or_less, percent, rounded_down, rows_away, significant
 from bayesfair.fairness.balanced import is_exact
 from bayesfair.posterior.brief import Note
 
@@ -28,7 +26,7 @@ def _of_balance(found, constraint):
     several = table["attribute"].nunique() > 1
     wish += ", for each attribute by itself and for their combinations" if _is_crossed(table) else ""
     farthest = (
-        f"The count farthest from its share is {_rows(abs(worst['excess']))} off: {_group(worst, table)} in cluster "
+        f"The count farthest from its share is {rows_away(abs(worst['excess']))} off: {_group(worst, table)} in cluster "
         f"{worst['cluster']}.{_by_attribute(table) if several else ''}"
     )
     if found.repairs.loc[GIVEN, "is_balanced"]:
@@ -43,7 +41,7 @@ def _of_balance(found, constraint):
 def _by_attribute(table):
     """The farthest count of every attribute, as a sentence after a space."""
     worst = table["excess"].abs().groupby(table["attribute"], sort=False).max()
-    return f" By attribute: {', '.join(f'{name} {_rows(off)}' for name, off in worst.items())}."
+    return f" By attribute: {', '.join(f'{name} {rows_away(off)}' for name, off in worst.items())}."
 
 
 def _is_crossed(table):
@@ -73,7 +71,7 @@ def _shortfall(row, table):
     shares = f"{percent(row['share_of_cluster'])} of the cluster, {percent(row['share_of_all'])} of all rows"
     return (
         f"Cluster {row['cluster']} holds {row['count']:,} of group {_group(row, table)}; its share would be "
-        f"{row['expected']:,.1f}, so {_rows(-row['excess'])} are missing ({shares})."
+        f"{row['expected']:,.1f}, so {rows_away(-row['excess'])} are missing ({shares})."
     )
 
 
@@ -89,7 +87,7 @@ def _of_chance(found):
     of = " of an attribute" if len(names) > 1 else ""
     said = (
         f"if clusters of these sizes were drawn by lot, all counts{of} would lie in the ranges of the table with a probability "
-        f"of at least {table.attrs['level']:.0%}."
+        f"of at least {percent(table.attrs['level'])}."
     )
     least = [_least_likely(table[table["attribute"] == name]) for name in names]
     hardly = [text for text in least if text]
@@ -148,24 +146,26 @@ def _makes(row, total):
 
 
 def _moved(row, total):
-    return f"Moving {row['moved']:,} row{'' if row['moved'] == 1 else 's'} ({percent(row['moved'] / total)})"
+    return f"Moving {counted(row['moved'], 'row')} ({percent(row['moved'] / total)})"
 
 
 def _cost(row):
     change = row["cost_increase"]
     if not np.isfinite(change):
-        return f"{row['within_ss']:.3g}, where the clusters as given cost 0,"
-    return f"{abs(change):.1%} {'more' if change >= 0 else 'less'}"
+        return f"{significant(row['within_ss'])}, where the clusters as given cost 0,"
+    return more_or_less(change)
 
 
 def _of_distances(distances):
     clusters, every = distances.iloc[:-1], distances.iloc[-1]
     least, most = clusters["rms_distance"].idxmin(), clusters["rms_distance"].idxmax()
+    typical, low, high = (
+        significant(value) for value in [every["rms_distance"], *clusters["rms_distance"][[least, most]]]
+    )
     text = (
-        f"in {distances.attrs['units']}, rows are {every['rms_distance']:.3g} from the mean of their cluster (root mean "
-        "square), from "
-        f"{clusters['rms_distance'].min():.3g} in cluster {least} to {clusters['rms_distance'].max():.3g} in cluster {most}. "
-        f"The farthest row is {every['max_distance']:.3g} away, in cluster {clusters['max_distance'].idxmax()}."
+        f"in {distances.attrs['units']}, rows are {typical} from the mean of their cluster (root mean square), from {low} in "
+        f"cluster {least} to {high} in cluster {most}. The farthest row is {significant(every['max_distance'])} away, in "
+        f"cluster {clusters['max_distance'].idxmax()}."
     )
     return Note("plain", "Individual distances:", text)
 
@@ -173,9 +173,9 @@ def _of_distances(distances):
 def _of_posterior(memberships):
     unlikely = memberships["probability"] < UNLIKELY
     text = (
-        f"{unlikely.sum():,} of {len(unlikely):,} rows ({percent(unlikely.mean())}) have a probability below {UNLIKELY:.0%} of "
-        "being in the cluster given. Half of the rows have one of at least "
-        f"{np.floor(memberships['probability'].median() * 100) / 100:.2f}."
+        f"{unlikely.sum():,} of {len(unlikely):,} rows ({percent(unlikely.mean())}) have a probability below "
+        f"{percent(UNLIKELY)} of being in the cluster given. Half of the rows have one of at least "
+        f"{rounded_down(memberships['probability'].median(), 2)}."
     )
     notes = [Note("plain", "Under the fair posterior:", text)]
     poor = {name: share for name, share in memberships.attrs["matched"].items() if share < WELL_MATCHED}
@@ -190,8 +190,3 @@ def _of_posterior(memberships):
     if chains.kind != "good":
         notes.append(Note(chains.kind, chains.headline, f"{chains.evidence} {chains.advice}"))
     return notes
-
-
-def _rows(number):
-    """A number of rows; less than one is rounded down, so that it is not shown as one."""
-    return f"{floor(number * 100) / 100:.2f} of a row" if number < 1 else f"{number:,.1f} rows"

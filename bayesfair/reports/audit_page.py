@@ -1,14 +1,12 @@
 """The page of an audit: its tables as text, and the values of the template."""
 
 from datetime import UTC, datetime
-from math import floor
 
 from bayesfair import __version__
-from bayesfair._percent import percent
+from bayesfair._numbers import alike, counted, percent, rounded_down, rows, signed_percent
 from bayesfair.reports.audit_in_words import UNLIKELY
-from bayesfair.reports.contents import alike
 from bayesfair.reports.fairness_tables import as_table
-from bayesfair.reports.templates import counted, page_place, versions, write_page
+from bayesfair.reports.templates import page_place, versions, write_page
 
 SHOWN_COUNTS, SHOWN_ROWS = 60, 15
 
@@ -45,7 +43,7 @@ def _counts(attribute, table):
     columns = {
         "cluster": shown["cluster"],
         "group": shown["group"],
-        "short (-) or over, rows": [f"{value:+,.1f}" for value in shown["excess"]],
+        "short (-) or over, rows": [_signed(value) for value in shown["excess"]],
         "members": [f"{count:,}" for count in shown["count"]],
         "their share": [f"{value:,.1f}" for value in shown["expected"]],
         "of the cluster": [percent(share) for share in shown["share_of_cluster"]],
@@ -57,34 +55,34 @@ def _counts(attribute, table):
 
 
 def _repairs(table):
-    """Head and rows; rows are rounded down, so that less than one is not shown as one."""
+    """Head and rows: what the clusters cost, and how far they are from balance, as given and repaired."""
     columns = {
         "clusters": table.index,
         "rows that move": [f"{count:,}" for count in table["moved"]],
         "balanced": ["yes" if yes else "no" for yes in table["is_balanced"]],
-        "farthest from its share, rows": [f"{floor(off * 100) / 100:,.2f}" for off in table["off_by"]],
+        "farthest from its share, rows": [rows(off) for off in table["off_by"]],
         **{
-            f"of {name[len('off_by[') : -1]}": [f"{floor(off * 100) / 100:,.2f}" for off in table[name]]
+            f"of {name[len('off_by[') : -1]}": [rows(off) for off in table[name]]
             for name in table
             if name.startswith("off_by[")
         },
-        "balance": alike(table["balance"]),
+        "balance": [rounded_down(least) for least in table["balance"]],
     }
     if "within_ss" in table:
         columns["within-cluster sum of squares"] = alike(table["within_ss"])
-        columns["change"] = [f"{change:+.1%}" for change in table["cost_increase"]]
+        columns["change"] = [signed_percent(change) for change in table["cost_increase"]]
     return list(columns), list(zip(*columns.values()))
 
 
 def _by_group(memberships):
     """For every group: the number of rows, of unlikely rows, and the mean probability."""
-    head = ["group", "rows", f"below {UNLIKELY:.0%}", "share", "mean probability"]
-    rows = []
+    head = ["group", "rows", f"below {percent(UNLIKELY)}", "share", "mean probability"]
+    lines = []
     for group, probability in memberships.groupby("group")["probability"]:
         unlikely = probability < UNLIKELY
         counts = f"{len(probability):,}", f"{unlikely.sum():,}"
-        rows.append((group, *counts, percent(unlikely.mean()), f"{probability.mean():.2f}"))
-    return head, rows
+        lines.append((group, *counts, percent(unlikely.mean()), f"{probability.mean():.2f}"))
+    return head, lines
 
 
 def _least_likely(memberships):
@@ -98,6 +96,10 @@ def _least_likely(memberships):
         "its probability": [f"{value:.2f}" for value in worst["runner_up_probability"]],
     }
     return list(columns), list(zip(*columns.values()))
+
+
+def _signed(excess):
+    return f"{'-' if excess < 0 else '+'}{rows(abs(excess))}"
 
 
 def _rows(table):

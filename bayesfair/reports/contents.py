@@ -1,13 +1,12 @@
 """The content of the page as numbers and text: read from a tree, without HTML."""
 
 from functools import partial
-from math import floor, log10
 from typing import NamedTuple
 
 import numpy as np
 
 from bayesfair._names import DataFrame
-from bayesfair._percent import percent
+from bayesfair._numbers import INTERVAL, alike, intervals, percent, significant
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import cluster_balance
 from bayesfair.posterior.found_modes import modes
@@ -36,7 +35,6 @@ from bayesfair.posterior.schema import (
     variable,
     weight_of,
 )
-from bayesfair.posterior.sentences import significant
 from bayesfair.posterior.tree import cluster_means
 from bayesfair.posterior.view import View
 
@@ -44,13 +42,11 @@ SHOWN_ROWS, SHOWN_FEATURES, SHOWN_GROUPS = 15, 12, 12
 INTERVALS = 6  # columns of intervals that fit a sheet of paper
 SHARE = "share of "
 SHOWN_VALUES = 4  # values that fit a line beside the rest
-MOST_DECIMALS = 6
 MANY_OUTSIDE = (
     0.2  # share of the point estimate's means outside their intervals above which the tables contradict each other
 )
 ROUNDING = 1e-4  # of draws in float32, in standard deviations
 RARE = 0.05  # share of the draws below which a cluster of a sparse mixture is not shown
-_INTERVAL = 0.055, 0.945  # equal-tailed, 89%, as in `bayesfair.posterior.summary`
 
 
 class Contents(NamedTuple):
@@ -190,7 +186,7 @@ def point_beside_draws(contents):
     for at, means in zip(order, contents.means.values()):
         rounding = ROUNDING * contents.traits[SPREAD].iloc[at]
         for cluster in np.unique(contents.cluster):
-            low, high = np.nanquantile(means[:, cluster], _INTERVAL)
+            low, high = np.nanquantile(means[:, cluster], INTERVAL)
             outside.append(not low - rounding <= contents.traits[cluster].iloc[at] <= high + rounding)
     if np.mean(outside) <= MANY_OUTSIDE:
         return told
@@ -262,24 +258,6 @@ def _bounds(low, high):
     return f"at least {significant(low)}" if np.isinf(high) else f"[{significant(low)}, {significant(high)}]"
 
 
-def intervals(values):
-    """Texts of the mean and 89% interval of each column of `values` (draws, columns), alike; empty clusters do not count."""
-    known = [column[np.isfinite(column)] for column in values.T]
-    figures = [(float(part.mean()), *np.quantile(part, _INTERVAL).tolist()) if part.size else None for part in known]
-    widths = [three[2] - three[1] for three in figures if three is not None and three[2] > three[1]]
-    decimals = 1 - floor(log10(np.median(widths))) if widths else MOST_DECIMALS + 1  # two digits of the usual width
-    return ["empty" if three is None else "{} [{}, {}]".format(*_rounded(three, decimals)) for three in figures]
-
-
-def interval(values):
-    """Mean and 89% interval of `values`, rounded alike by the width of the interval."""
-    return intervals(np.asarray(values).reshape(-1, 1))[0]
-
-
-def _rounded(figures, decimals):
-    return [f"{x:z,.{max(decimals, 0)}f}" if decimals <= MOST_DECIMALS else significant(x) for x in figures]
-
-
 def fairlet_text(contents):
     """The number of fairlets and their members by group; None if the method has no balanced fairlets."""
     given = guarantee_of(contents.tree)
@@ -289,12 +267,3 @@ def fairlet_text(contents):
     members = [f"{low if low == high else f'{low} to {high}'} of {name}" for name, low, high in ranges][:SHOWN_GROUPS]
     more = " and others" if len(contents.groups.names) > SHOWN_GROUPS else ""
     return f"{given.n_fairlets:,}, each with {', '.join(members)}{more}"
-
-
-def alike(values, unknown="none"):
-    """A column of numbers as texts with equal decimals: three digits of the largest, none if all are whole."""
-    values = np.asarray(values, np.float64)
-    known = np.abs(values[np.isfinite(values)])
-    whole = known.size == 0 or (known == np.round(known)).all()
-    decimals = 0 if whole else min(max(2 - floor(log10(known.max())), 0), MOST_DECIMALS)
-    return [f"{value:z,.{decimals}f}" if np.isfinite(value) else unknown for value in values]

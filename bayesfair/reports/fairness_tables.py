@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from bayesfair._percent import percent
+from bayesfair._numbers import alike, intervals, more_or_less, percent, rounded_down, rows_away, significant
 from bayesfair.fairness.distances import distance_report
 from bayesfair.fairness.metrics import balance, group_masses, rows_off
 from bayesfair.fairness.plain import plain_kmeans, share_above
 from bayesfair.posterior.membership import DOUBTFUL
 from bayesfair.posterior.schema import columns_of, flat_labels, guarantee_of
-from bayesfair.reports.contents import SHOWN_GROUPS, alike, intervals
+from bayesfair.reports.contents import SHOWN_GROUPS
 
 NAMES = {"rms_distance": "root mean square", "max_distance": "largest", "distance_variance": "variance of squares"}
 MOST_ROWS = 200_000  # rows for the comparison with k-means
@@ -62,9 +62,9 @@ def cost_of_fairness(contents):
     why = ": the price of fairness, and of showing where rows are most often rather than the cheapest clusters"
     why = "" if guarantee_of(contents.tree).kind == "none" else why
     return (
-        f"The clusters shown have a within-cluster sum of squares of {fair:,.4g}. {_beside(fair, plain)} the best of {STARTS} "
-        f"starts of k-means without fairness{why}. Without fairness a count is up to {off:,.1f} rows away from a group's "
-        f"share, and Balance is {balance(labels, groups):.3g}."
+        f"The clusters shown have a within-cluster sum of squares of {significant(fair)}. {_beside(fair, plain)} the best of "
+        f"{STARTS} starts of k-means without fairness{why}. Without fairness a count is up to {rows_away(off)} off a group's "
+        f"share, and Balance is {rounded_down(balance(labels, groups))}."
     )
 
 
@@ -73,7 +73,7 @@ def _beside(fair, plain):
     more = share_above(fair, plain)
     if np.isnan(more):
         return "All rows of a cluster are equal, and the sum is 0, in"
-    return f"That is {abs(more):.1%} {'more' if more > 0 else 'less'} than {plain:,.4g},"
+    return f"That is {more_or_less(more)} than {significant(plain)},"
 
 
 def _has_numbers(contents):

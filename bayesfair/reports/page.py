@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from bayesfair import __version__
 from bayesfair._names import DataTree
+from bayesfair._numbers import alike, counted, interval, r_hat, significant
 from bayesfair._progress import progress
 from bayesfair.posterior.brief import brief
 from bayesfair.posterior.diagnostics import diagnostic_vars, is_guide, judge, reading, scalar_table
@@ -16,17 +17,14 @@ from bayesfair.posterior.membership import DOUBTFUL
 from bayesfair.posterior.point_estimates import point_of
 from bayesfair.posterior.relabelling import about
 from bayesfair.posterior.schema import cost_of, guarantee_of
-from bayesfair.posterior.sentences import counted, significant
 from bayesfair.posterior.settings import of_attribute
 from bayesfair.reports import contents as limits
 from bayesfair.reports.contents import (
     SHOWN_FEATURES,
     SHOWN_GROUPS,
-    alike,
     centre_table,
     cluster_table,
     fairlet_text,
-    interval,
     mode_table,
     point_beside_draws,
     read_contents,
@@ -201,9 +199,8 @@ def _scalars(contents):
 
 def _diagnostic_cells(row):
     mean, *bounds = alike([row["mean"], row["eti89_lb"], row["eti89_ub"]])
-    r_hat = "none" if np.isnan(row["r_hat"]) else f"{row['r_hat']:.3f}"
     sizes = ["none" if np.isnan(row[name]) else f"{row[name]:,.0f}" for name in ("ess_bulk", "ess_tail")]
-    return mean, "[{}, {}]".format(*bounds), r_hat, *sizes, reading(row)
+    return mean, "[{}, {}]".format(*bounds), r_hat(row["r_hat"]), *sizes, reading(row)
 
 
 def _provenance(contents):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfair._percent import percent
+from bayesfair._numbers import counted, percent
 from bayesfair.plots.diagnostics import trace
 from bayesfair.plots.fairlets_plot import fairlets
 from bayesfair.plots.matrix import co_clustering
@@ -18,7 +18,6 @@ from bayesfair.plots.uncertainty_plot import TOLD, height_of_uncertainty, uncert
 from bayesfair.posterior.diagnostics import scalar_table, worst_first
 from bayesfair.posterior.fairlets import holds_fairlets
 from bayesfair.posterior.found_modes import modes_of
-from bayesfair.posterior.sentences import counted
 from bayesfair.reports.contents import SHOWN_FEATURES
 
 WIDTH, DPI = 6.4, 150  # inches; narrower than in a notebook, so that letters stay legible on a phone

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from bayesfair._check import message
 from bayesfair._files import check_destination, write_whole
-from bayesfair._percent import percent
-from bayesfair.posterior.sentences import counted
+from bayesfair._numbers import counted, percent
 
 
 def page_place(path) -> Path:

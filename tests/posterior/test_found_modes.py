@@ -286,7 +286,7 @@ def test_chains_that_disagree_in_one_mode_are_told_another_thing(one):
 
 def test_chains_that_stand_still_have_no_r_hat_of_inf():
     told = of_r_hat(pd.Series({"lp": np.inf, "lambda_c": 1.256, "gap": 1.001}))
-    assert told == "R-hat is infinite (each chain stands still) for lp, 1.26 for lambda c; below 1.01 is wanted."
+    assert told == "R-hat is infinite (each chain stands still) for lp, 1.256 for lambda c; below 1.01 is wanted."
 
 
 def test_few_draws_are_in_one_mode_without_warnings():

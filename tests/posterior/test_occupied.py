@@ -5,7 +5,7 @@ import pytest
 from draws import draws_of
 
 import bayesfair as bf
-from bayesfair._percent import percent
+from bayesfair._numbers import percent
 from bayesfair.cli.output import print_summary
 from bayesfair.posterior.brief import brief
 from bayesfair.posterior.diagnostics import judge

@@ -8,6 +8,7 @@ import pytest
 import xarray as xr
 
 import bayesfair as bf
+from bayesfair._numbers import rounded_down
 from bayesfair.fairness import balance
 from bayesfair.fairness.guarantee import Guarantee
 from bayesfair.fairness.metrics import group_masses
@@ -27,7 +28,7 @@ from bayesfair.posterior.found_modes import modes_of, modes_sentence
 from bayesfair.posterior.guarantees import balance_to_keep, guarantee_sentence, masses_of
 from bayesfair.posterior.relabelling import numbered_alike
 from bayesfair.posterior.schema import dataset_of_guarantee, flat_labels, groups_of, other_than_run
-from bayesfair.posterior.sentences import guaranteed, rounded_down
+from bayesfair.posterior.sentences import guaranteed
 from bayesfair.posterior.tree import build_tree, draws_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few draws
@@ -152,7 +153,7 @@ def test_balance_is_that_of_the_rows_at_hand(run):
     least = [balance(draw, part["constant_data"]["group"].values) for draw in flat_labels(part)]
     assert np.min(least) < run.posterior_["sample_stats"]["balance"].min()
     np.testing.assert_allclose(summary(part).loc["balance", "mean"], np.mean(least))
-    assert f"draws have a Balance of at least {rounded_down(np.min(least), 3)} (" in " ".join(
+    assert f"draws have a Balance of at least {rounded_down(np.min(least))} (" in " ".join(
         note.text for note in brief(part)
     )
 

@@ -5,7 +5,8 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 import bayesfair as bf
-from bayesfair.reports.contents import centre_table, interval, read_contents
+from bayesfair._numbers import interval
+from bayesfair.reports.contents import centre_table, read_contents
 from bayesfair.reports.traits import cluster_traits, trait_table
 
 
