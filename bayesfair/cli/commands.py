@@ -4,7 +4,6 @@ import os
 import warnings
 from contextlib import contextmanager, nullcontext
 from shlex import quote
-from textwrap import fill
 
 import bayesfair as bf
 from bayesfair._check import listed, message
@@ -12,9 +11,9 @@ from bayesfair._files import check_destination
 from bayesfair._numbers import more_or_less, r_hat, rounded_down, significant
 from bayesfair._progress import one_step
 from bayesfair.cli import output, rows
+from bayesfair.cli.arguments import estimator_class, settings_of_method
 from bayesfair.cli.columns import Wanted, check_several, choose_columns, column_of_names, row_names, standardized
 from bayesfair.cli.entry import WrongUse, writing
-from bayesfair.cli.options import estimator_class, settings_of_method
 from bayesfair.cli.tables import check_ending, is_table, read_table, to_csv, typed, write_table
 from bayesfair.fairness.plain import plain_kmeans, share_above
 from bayesfair.posterior.diagnostics import scalar_table
@@ -212,7 +211,7 @@ def modes(arguments):
     """Print the modes that a run found, and the mass of each."""
     view = View(bf.posterior.read_tree(arguments.run_file))
     print(bf.posterior.modes(view).drop(columns=["se", "lp"]).round(3).to_string())
-    print(f"\n{fill(modes_sentence(view), output.LINE)}")
+    print(f"\n{output.wrapped(modes_sentence(view))}")
 
 
 def memberships(arguments):
@@ -295,7 +294,7 @@ def check(arguments):
         }
     settings = {"crossed": not arguments.each_attribute, "min_balance": arguments.min_balance, "tree": tree}
     found = bf.audit(columns.clusters, columns.sensitive, None if X.empty else X, **settings)
-    print("", *(fill(f"{note.headline} {note.text}", output.LINE) for note in found.notes), sep="\n")
+    print("", *(output.wrapped(f"{note.headline} {note.text}") for note in found.notes), sep="\n")
     if arguments.out is not None:
         with writing():
             found.write(arguments.out, provenance=about)

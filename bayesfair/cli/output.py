@@ -89,6 +89,11 @@ def replaced(path):
             aside.rename(path)
 
 
+def wrapped(text):
+    """A text in lines that fit a terminal; options and file names stay whole."""
+    return fill(text, LINE, break_on_hyphens=False)
+
+
 def quietly(quiet):
     """A context that prints nothing if `quiet`."""
     return redirect_stdout(StringIO()) if quiet else nullcontext()
@@ -161,7 +166,7 @@ def print_clusters(title, labels, groups, weights):
     if groups.attributes:
         print("\nbalance looks at each attribute on its own, not at the combinations that are counted here.")
     told = [f"{rows_away(report.attrs[name])}{name[len('off_by') :].replace('[', ' for ').rstrip(']')}" for name in off]
-    print(f"\n{fill(f'The count farthest from its share is off by {", ".join(told)}.', LINE)}")
+    print(f"\n{wrapped(f'The count farthest from its share is off by {", ".join(told)}.')}")
     least, best = (rounded_down(report.attrs[name]) for name in ("balance", "best_balance"))
     print(f"The least balance of a cluster is {least}. No clustering exceeds that of the data, {best}.")
     if weights is not None:
@@ -181,7 +186,7 @@ def print_comparison(table):
     if elbow is not None:
         text = f"The elbow of the cost is at {elbow} clusters: from there on a further cluster saves less. "
         text += "Prefer a number at which clusters are stable and few rows are in doubt."
-        print(f"\n{fill(text, LINE)}")
+        print(f"\n{wrapped(text)}")
 
 
 def print_summary(tree):
@@ -197,7 +202,7 @@ def print_verdict(tree):
     """Print the posterior in short, as in reports, and the advice about the chains."""
     view = View.of(tree)
     said = [f"{note.headline} {note.text}" for note in brief(view)]
-    print("", *(fill(in_shell(text), LINE, break_on_hyphens=False) for text in [*said, judge(view).advice]), sep="\n")
+    print("", *(wrapped(in_shell(text)) for text in [*said, judge(view).advice]), sep="\n")
 
 
 def print_next_steps(path, of_table):

@@ -204,7 +204,7 @@ def in_two_dimensions(X, names, columns=None):
         return X, (names[0], names[1])
     from sklearn.decomposition import PCA
 
-    X = np.asarray(X, np.float64)  # in single precision, products of columns with a large mean cancel
+    X = X - X.mean(0, dtype=np.float64)  # products of columns with a large mean would cancel
     with np.errstate(invalid="ignore"):  # equal rows have no variance to share
         found = PCA(2, svd_solver="covariance_eigh").fit(X)
     shares = map(percent, np.nan_to_num(found.explained_variance_ratio_))

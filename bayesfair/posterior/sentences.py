@@ -23,7 +23,9 @@ from bayesfair.fairness.guarantee import Guarantee
 # The guarantee
 
 NO_PROMISE = "This holds for these draws; the method does not guarantee it."
-OF_A_PART = "These are not the run's rows in its order: nothing is guaranteed for a part, or for repeated rows."
+OF_A_PART = (
+    "These are not the run's rows in its order. Nothing is guaranteed for a part of the rows, or for repeated rows."
+)
 
 
 def guaranteed(given: Guarantee, groups: Groups | None) -> str:
@@ -108,10 +110,10 @@ def of_shares(farthest, each: dict) -> str:
 
 
 def of_doubt(doubtful: int, n_obs: int, level: float) -> str:
-    """How many rows may be elsewhere."""
+    """How many rows may be in another cluster."""
     return (
-        f"{doubtful:,} of {n_obs:,} rows ({percent(doubtful / n_obs)}) are elsewhere than in the cluster shown with a "
-        f"probability above {percent(level)}."
+        f"{doubtful:,} of {n_obs:,} rows ({percent(doubtful / n_obs)}) have a probability above {percent(level)} of "
+        "being in another cluster than the one shown."
     )
 
 
@@ -208,11 +210,12 @@ def _not_known(unknown, found, apart):
         text += f" ({found['starts'].values[0]} of {found.attrs['num_starts']} starts ended in the best one"
         text += f", and their losses are at least {significant(dearer)} higher)" if dearer > 0 else ")"
         if np.isfinite(found["upper"].values[unknown]).any():
-            text += ": bounds are too wide; longer jumps, such as modes=bf.gibbs.ModeSearch(jumps=65537), may tell"
+            text += ": the bounds are too wide, but longer jumps, such as "
+            text += "modes=bf.gibbs.ModeSearch(jumps=65537), may narrow them"
     if not apart:
         return text
     how = "by where chains began" if found.attrs["num_starts"] == 0 else "by how often starts found them"
-    return f"{text}, so pooled draws weight them {how}"
+    return f"{text}; pooled draws weight them {how}"
 
 
 def _of_chains(held):
@@ -297,7 +300,7 @@ VERDICTS = {
         "caution",
         "No scalar varies across draws, so convergence cannot be assessed.",
         "Every scalar has one value in all draws.",
-        "Either the posterior is that certain, or the sampler stands still. Fit again with another random_state and, where "
+        "Either the posterior is certain, or the sampler stands still. Fit again with another random_state and, where "
         "there is one, a lower inverse temperature, and check whether the clusters stay the same.",
     ),
     "of a guide": Verdict(
@@ -328,13 +331,13 @@ VERDICTS = {
         "{worst} {modes}",
         "Probabilities weight the modes by the number of chains in each, not by mass. Report the modes one by one "
         "(bayesfair.posterior.modes), each with its mass if known, not their average. Another number of clusters "
-        "or, where there is one, another inverse temperature may join them.",
+        "or, where there is one, another inverse temperature may join the modes.",
     ),
     "nearly": Verdict(
         "caution",
         "The chains nearly agree.",
         "{worst}{few}",
-        "This suffices for pictures, not for second digits. Draw two to four times as many.",
+        "This is enough for pictures, but second digits are not reliable. Draw two to four times as many.",
     ),
     "few independent": Verdict(
         "caution",
@@ -347,7 +350,7 @@ VERDICTS = {
         "The chains agree.",
         f"The largest R-hat is {{r_hat:.3f}} (below {R_HAT_GOOD} is wanted) and the smallest effective sample size "
         f"{{ess:,.0f}} (above {ENOUGH} is wanted).",
-        "Agreement is necessary but no proof: all chains can miss the same part.",
+        "Agreement is no proof: all chains can miss the same part of the posterior.",
     ),
 }
 

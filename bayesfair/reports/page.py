@@ -24,13 +24,18 @@ from bayesfair.reports.contents import (
     SHOWN_GROUPS,
     centre_table,
     cluster_table,
+    cluster_traits,
+    cost_of_fairness,
+    distance_table,
+    doubt_by_group,
     fairlet_text,
     mode_table,
     point_beside_draws,
     read_contents,
+    trait_table,
     uncertain_table,
+    units_in_words,
 )
-from bayesfair.reports.fairness_tables import cost_of_fairness, distance_table, doubt_by_group
 from bayesfair.reports.pictures import (
     draw_co_clustering,
     draw_fairlets,
@@ -40,7 +45,6 @@ from bayesfair.reports.pictures import (
     draw_uncertainty,
 )
 from bayesfair.reports.templates import page_place, versions, write_page
-from bayesfair.reports.traits import cluster_traits, trait_table, units_in_words
 
 
 def report(
@@ -146,13 +150,13 @@ def _draws(contents):
 _USUAL = {"target": "labels", "loss": "kmeans", "inverse_temperature": "dispersion"}
 _TARGETS = {
     "joint": "joint: decompositions into fairlets and clusterings together, exactly eq. (9) of the paper",
-    "cut": "cut: decompositions into fairlets by themselves, then clusterings given them",
-    "labels": "labels: balanced labellings themselves, without fairlets",
+    "cut": "cut: decompositions into fairlets first, without regard to clusters, then clusterings given them",
+    "labels": "labels: balanced clusterings directly, without fairlets",
     "optimal": "optimal: the best decomposition into fairlets alone, clusterings given it",
 }
 _LOSSES = {
     "kmeans": "kmeans: squared distances to the mean of the cluster",
-    "manhattan": "manhattan: sums of absolute differences, less led by outliers",
+    "manhattan": "manhattan: sums of absolute differences, less affected by outliers",
     "kl": "kl: Kullback-Leibler divergences, for counts",
     "itakura-saito": "itakura-saito: divergences for positive numbers that vary by factors",
     "binary": "binary: logistic divergences, for shares and for 0 and 1",

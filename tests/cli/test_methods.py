@@ -11,8 +11,7 @@ from bayesfair._check import Interrupted, tell
 from bayesfair._numbers import rounded_down
 from bayesfair._settings import declared
 from bayesfair.cli import main
-from bayesfair.cli.arguments import parse
-from bayesfair.cli.options import OPTIONS, SETTINGS, estimator_class, settings_of_method, takers_of
+from bayesfair.cli.arguments import OPTIONS, SETTINGS, estimator_class, parse, settings_of_method, takers_of
 
 
 @pytest.fixture(scope="module")

@@ -227,7 +227,7 @@ def test_elbow_pays_for_balance():
 
 
 def test_components_of_equal_rows_and_of_columns_far_from_zero(make_tree):
-    """Equal rows have no variance to share; in single precision the products of far columns cancelled."""
+    """Equal rows have no variance to share; products of columns far from zero cancel."""
     tree = make_tree()
     near = uncertainty_points(tree)
     tree["observed_data"]["X"][:] = tree["observed_data"]["X"] + 1e6

@@ -116,7 +116,7 @@ def test_rows_may_get_other_names(run, groups, tmp_path):
     moved = labels.copy()
     moved["posterior"] = xr.DataTree(labels["posterior"].to_dataset().isel(obs=slice(None, None, -1)))
     if len(groups) > 1:  # else nothing tells which rows were moved
-        assert "nothing is guaranteed" in guarantee_sentence(moved)
+        assert "Nothing is guaranteed" in guarantee_sentence(moved)
     est = copy.copy(run)
     est.posterior_ = renamed(run.posterior_, names, groups)
     est.save(tmp_path / "run.nc")
@@ -143,7 +143,7 @@ def test_nothing_is_guaranteed_of_some_of_the_rows_or_of_rows_in_another_order(r
         assert guarantee_sentence(tree.isel(draw=slice(0, 20), missing_dims="ignore")).startswith("The ")
         for rows in ([*range(21)], [0] * 40, [*range(39, -1, -1)]):
             part = tree.isel(obs=rows, missing_dims="ignore")
-            assert "not the run's rows in its order: nothing is guaranteed for a part" in guarantee_sentence(part)
+            assert "not the run's rows in its order. Nothing is guaranteed for a part" in guarantee_sentence(part)
     assert guarantee_sentence(part) == summary(part).sentences["guarantee"]
     assert len(salso_partition(labels.isel(obs=slice(0, 21), missing_dims="ignore"))) == 21
 

@@ -34,13 +34,15 @@ from bayesfair.reports import pictures
 from bayesfair.reports.contents import (
     centre_table,
     cluster_table,
+    cost_of_fairness,
+    distance_table,
+    doubt_by_group,
     fairlet_text,
     mode_table,
     point_beside_draws,
     read_contents,
     uncertain_table,
 )
-from bayesfair.reports.fairness_tables import cost_of_fairness, distance_table, doubt_by_group
 
 GIBBS = {"estimator": "GibbsFairClustering", "num_chains": 4, "target": "joint"}
 
@@ -75,8 +77,8 @@ def test_where_attributes_are_balanced_one_by_one_all_figures_of_balance_are_of_
     )
     regions = (columns[:, 1] == "n").sum() / (columns[:, 1] == "s").sum()
     told = next(note.text for note in brief(tree) if note.headline == "How balanced:")
-    assert f"The data have {regions:.3g}," in told
-    assert f"at least {rounded_down(tree['sample_stats']['balance'].values.min(), 3)} " in told
+    assert f"The data have {rounded_down(regions)}," in told
+    assert f"at least {rounded_down(tree['sample_stats']['balance'].values.min())} " in told
     read = read_contents(tree)
     of_draws = [
         [cluster_balance(group_masses(draw, groups), groups)[k] for draw in flat_labels(read.tree)] for k in range(3)
