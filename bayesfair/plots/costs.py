@@ -112,7 +112,7 @@ PANELS = (
     Panel("Doubt, mean P(elsewhere)", "doubt", "rows", (0, None)),
     Panel("Modes", "modes", "found", (0, None), whole=True),
     Panel("Balance, least ratio of groups", "balance", "point estimate", (0, 1.05)),
-    Panel("Cost of fairness, share", "fairness_cost", "above plain k-means"),
+    Panel("Price of fairness", "fairness_cost", "above plain k-means"),
     Panel("BIC (lower is better)", "bic", "BIC"),
     Panel("Predictive density (higher is better)", "loo", "elpd by LOO"),
 )
@@ -170,6 +170,8 @@ def _draw(ax, panel, table):
     if best and values.notna().any():
         k = getattr(values, best)()
         ax.plot([k], [values[k]], "o", markersize=13, markerfacecolor="none", markeredgecolor="#CC6677")
+    if panel.column == "fairness_cost":
+        ax.yaxis.set_major_formatter("{x:+.1%}")
     if panel.whole:
         ax.yaxis.get_major_locator().set_params(integer=True)
     ax.set_title(panel.title, fontsize="medium")
