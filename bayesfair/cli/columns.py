@@ -10,6 +10,7 @@ import numpy as np
 
 import bayesfair as bf
 from bayesfair._check import listed, message, tell
+from bayesfair._numbers import significant
 from bayesfair._scaling import NOTE
 from bayesfair.cli.entry import WrongUse
 from bayesfair.cli.tables import ORDERS, ROW_NAMES, UNNAMED, separator_hint, typed
@@ -52,7 +53,7 @@ class ChosenColumns(NamedTuple):
         sizes = [f"{name} ({size})" for name, size in zip(groups.names, groups.sizes)]
         lines = [f"features   {listed(kinds)}", f"sensitive  {' x '.join(self.sensitive)}: {listed(sizes)}"]
         if self.weights is not None:
-            lines.append(f"weights    {typed(self.weights.name)} (sum {self.weights.sum():,.6g})")
+            lines.append(f"weights    {typed(self.weights.name)} (sum {significant(self.weights.sum())})")
         lines.append(f"left out   {_with_reasons(self.left_out) or 'nothing'}")
         return "\n".join(lines + [f"dropped    rows: {self.dropped_in_words}"] * bool(self.dropped))
 

@@ -4,17 +4,18 @@ import os
 import warnings
 from contextlib import contextmanager, nullcontext
 from shlex import quote
-from textwrap import fill
 
 import bayesfair as bf
 from bayesfair._check import listed, message
 from bayesfair._files import check_destination
+from bayesfair._numbers import more_or_less, r_hat, rounded_down, significant
 from bayesfair._progress import one_step
 from bayesfair.cli import output, rows
+from bayesfair.cli.arguments import estimator_class, settings_of_method
 from bayesfair.cli.columns import Wanted, check_several, choose_columns, column_of_names, row_names, standardized
 from bayesfair.cli.entry import WrongUse, writing
-from bayesfair.cli.options import estimator_class, settings_of_method
 from bayesfair.cli.tables import check_ending, is_table, read_table, to_csv, typed, write_table
+from bayesfair.fairness.plain import plain_kmeans, share_above
 from bayesfair.posterior.diagnostics import scalar_table
 from bayesfair.posterior.found_modes import modes_sentence
 from bayesfair.posterior.view import View
@@ -22,7 +23,6 @@ from bayesfair.posterior.view import View
 
 def demo(arguments):
     """Cluster the bundled patients fairly; figures in print, posterior and pictures in a folder."""
-    from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 
     places = [output.place_for(arguments.out / name) for name in ("run.nc", *output.PICTURES)]
@@ -30,14 +30,18 @@ def demo(arguments):
     data = bf.datasets.load_diabetes()
     print(data, flush=True)
     X, seed = standardized(data.features), arguments.seed
-    plain = KMeans(3, n_init=10, random_state=seed).fit_predict(X)
+    plain, cost = plain_kmeans(X.to_numpy(), 3, n_init=10, seed=seed)
     settings = {name: getattr(arguments, name) for name in ("num_chains", "num_warmup", "num_draws")}
     settings |= {"n_clusters": 3, "random_state": seed, "progress_bar": output.shows_progress()}
     estimator = bf.GibbsFairClustering(target="labels", **settings).fit(X, sensitive_features=data.sensitive)
     _, status = output.save(estimator, places[0])
     output.print_point_estimate(estimator)
-    print(f"\nbalance without fairness (k-means)    {bf.fairness.balance(plain, data.sensitive):.3f}")
-    print(f"balance of the point estimate         {bf.fairness.balance(estimator.labels_, data.sensitive):.3f}")
+    print(f"\nbalance without fairness (k-means)    {rounded_down(bf.fairness.balance(plain, data.sensitive))}")
+    print(
+        f"balance of the point estimate         {rounded_down(bf.fairness.balance(estimator.labels_, data.sensitive))}"
+    )
+    fair = bf.fairness.distance_report(X, estimator.labels_).attrs["within_ss"]
+    print(f"its cost, against k-means             {more_or_less(share_above(fair, cost))}")
     _print_target("labels", estimator)
     with warnings.catch_warnings():  # its line says whether the chains agree
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -51,8 +55,8 @@ def demo(arguments):
 
 def _print_target(name, estimator):
     tree = estimator.posterior_
-    least, r_hat = float(tree["sample_stats"]["balance"].min()), float(scalar_table(tree)["r_hat"].max())
-    print(f"{f'least of all draws, target={name!r}':<38}{least:.3f}, largest R-hat {r_hat:.2f}")
+    least, largest = float(tree["sample_stats"]["balance"].min()), float(scalar_table(tree)["r_hat"].max())
+    print(f"{f'least of all draws, target={name!r}':<38}{rounded_down(least)}, largest R-hat {r_hat(largest)}")
 
 
 def fit(arguments):
@@ -84,7 +88,7 @@ def _fit_once(estimator, X, columns, more, arguments):
     groups = read_groups(estimator, columns.sensitive, len(X))
     ended = "converged" if estimator.converged_ else "not converged"
     value = estimator.objective_trace_[-1]
-    print(f"{type(estimator).__name__}: {ended} after {estimator.n_iter_} iterations, objective {value:.6g}")
+    print(f"{type(estimator).__name__}: {ended} after {estimator.n_iter_} iterations, objective {significant(value)}")
     output.print_clusters("Clusters", estimator.labels_, groups, columns.weights)
     names = [groups.names[code] for code in groups.code]
     return _write(pd.DataFrame({"obs": X.index, "cluster": estimator.labels_, "group": names}), arguments)
@@ -207,7 +211,7 @@ def modes(arguments):
     """Print the modes that a run found, and the mass of each."""
     view = View(bf.posterior.read_tree(arguments.run_file))
     print(bf.posterior.modes(view).drop(columns=["se", "lp"]).round(3).to_string())
-    print(f"\n{fill(modes_sentence(view), output.LINE)}")
+    print(f"\n{output.wrapped(modes_sentence(view))}")
 
 
 def memberships(arguments):
@@ -290,7 +294,7 @@ def check(arguments):
         }
     settings = {"crossed": not arguments.each_attribute, "min_balance": arguments.min_balance, "tree": tree}
     found = bf.audit(columns.clusters, columns.sensitive, None if X.empty else X, **settings)
-    print("", *(fill(f"{note.headline} {note.text}", output.LINE) for note in found.notes), sep="\n")
+    print("", *(output.wrapped(f"{note.headline} {note.text}") for note in found.notes), sep="\n")
     if arguments.out is not None:
         with writing():
             found.write(arguments.out, provenance=about)

@@ -47,10 +47,10 @@ def main(argv=None) -> int:
     argv = list(sys.argv[1:] if argv is None else argv)
 
     def run():
-        from bayesfair.cli.arguments import parse  # takes a moment in which Ctrl-C may come
+        from bayesfair.cli import arguments, commands  # takes a moment in which Ctrl-C may come
 
-        arguments = parse(argv)
-        return arguments.run(arguments)
+        typed = arguments.parse(argv)
+        return getattr(commands, typed.command)(typed)
 
     os.environ["MPLBACKEND"] = "Agg"  # notebooks set it for child processes, to a package that may be missing
     return guarded(" ".join(["bayesfair", *argv[:1]]), run)
@@ -116,10 +116,12 @@ def _tell(text):
 
 def in_shell(text):
     """The text with the package's arguments renamed to the shell's; quoted text and paths are the user's own."""
-    from bayesfair.cli.options import OPTIONS
+    from bayesfair.cli.arguments import OPTIONS
 
     for in_python, typed in IN_SHELL.items():
         text = text.replace(in_python, typed)
+    if IN_SHELL["inverse_temperature="] in text:  # for fairlets and for clusters
+        text = re.sub(r"\(([\d.e+-]+), ([\d.e+-]+)\)", r"\1,\2", text)
     parts = QUOTED.split(text)
     parts[::2] = [ARGUMENT.sub(lambda found: OPTIONS.get(found[0], found[0]), part) for part in parts[::2]]
     return "".join(parts)

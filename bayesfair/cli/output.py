@@ -12,11 +12,10 @@ from pathlib import Path
 from shlex import quote
 from textwrap import fill
 
-import numpy as np
-
 import bayesfair as bf
 from bayesfair._check import message
 from bayesfair._files import check_destination, write_whole
+from bayesfair._numbers import r_hat, rounded_down, rows, rows_away, signed_percent, significant
 from bayesfair._progress import progress
 from bayesfair.cli.entry import DONE, FAILED, WrongUse, in_shell, writing
 from bayesfair.posterior.brief import brief
@@ -34,17 +33,17 @@ PICTURES = {  # names of files, and what `bayesfair.reports.pictures` draws ther
     "trace.png": "draw_trace",
     "modes.png": "draw_modes",
 }
-MEANS = {  # figures of `bayesfair.compare_clusters` in words
-    "cost": "cost (sum of squared distances)",
-    "fairness_cost": "price of fairness, above k-means",
-    "balance": "least balance of a cluster",
-    "bootstrap_ari": "stability under new samples (1 is best)",
-    "doubt": "mean probability of another cluster",
-    "modes": "modes that were found",
-    "r_hat": "largest R-hat (below 1.01 is good)",
-    "bic": "BIC (less is better)",
-    "loo": "expected log density (more is better)",
-    "converged": "converged",
+FIGURES = {  # of `bayesfair.compare_clusters`: in words, and how they are written
+    "cost": ("cost (sum of squared distances)", significant),
+    "fairness_cost": ("price of fairness, above k-means", signed_percent),
+    "balance": ("least balance of a cluster", rounded_down),
+    "bootstrap_ari": ("stability under new samples (1 is best)", significant),
+    "doubt": ("mean probability of another cluster", significant),
+    "modes": ("modes that were found", significant),
+    "r_hat": ("largest R-hat (below 1.01 is good)", r_hat),
+    "bic": ("BIC (less is better)", significant),
+    "loo": ("expected log density (more is better)", significant),
+    "converged": ("converged", lambda yes: "yes" if yes else "no"),
 }
 
 
@@ -88,6 +87,11 @@ def replaced(path):
             shutil.rmtree(aside) if aside.is_dir() else aside.unlink()
         elif moved:
             aside.rename(path)
+
+
+def wrapped(text):
+    """A text in lines that fit a terminal; options and file names stay whole."""
+    return fill(text, LINE, break_on_hyphens=False)
 
 
 def quietly(quiet):
@@ -156,39 +160,33 @@ def print_clusters(title, labels, groups, weights):
         return
     report = bf.fairness.report(labels, groups)
     counts = [name for name in report if name.startswith("count[")]
-    each = [name for name in report if name.startswith("off_by[")]
-    print(report[["size", *counts, "balance", *(each or ["off_by"])]].round(3).to_string(line_width=LINE))
-    least, best = report.attrs["balance"], report.attrs["best_balance"]
+    off = [name for name in report if name.startswith("off_by[")] or ["off_by"]
+    written = {"balance": rounded_down} | dict.fromkeys(off, rows)
+    print(report[["size", *counts, "balance", *off]].to_string(line_width=LINE, formatters=written))
     if groups.attributes:
         print("\nbalance looks at each attribute on its own, not at the combinations that are counted here.")
-    off = {name[len("off_by[") : -1]: _rounded_down(report.attrs[name]) for name in each}
-    far = f"The count farthest from its group's share is {_rounded_down(report.attrs['off_by']):.2f} rows away from it."
-    if off:
-        told = ", ".join(f"{rows:,.2f} for {name}" for name, rows in off.items())
-        far = f"Rows by which the farthest count is away from its group's share: {told}."
-    print(f"\n{fill(far, LINE)}")
-    print(f"The least balance of a cluster is {least:.3f}. No clustering exceeds that of the data, {best:.3f}.")
+    told = [f"{rows_away(report.attrs[name])}{name[len('off_by') :].replace('[', ' for ').rstrip(']')}" for name in off]
+    print(f"\n{wrapped(f'The count farthest from its share is off by {", ".join(told)}.')}")
+    least, best = (rounded_down(report.attrs[name]) for name in ("balance", "best_balance"))
+    print(f"The least balance of a cluster is {least}. No clustering exceeds that of the data, {best}.")
     if weights is not None:
-        weighed = bf.fairness.balance(labels, groups, sample_weight=weights)
-        print(f"These figures count rows. By weight, the least balance is {weighed:.3f}.")
-
-
-def _rounded_down(rows):
-    """In two decimals, so that less than one row is not shown as one."""
-    return np.floor(100 * rows) / 100
+        weighed = rounded_down(bf.fairness.balance(labels, groups, sample_weight=weights))
+        print(f"These figures count rows. By weight, the least balance is {weighed}.")
 
 
 def print_comparison(table):
     """Print the table of `bayesfair.compare_clusters`, and the number at its elbow."""
+    import pandas as pd
+
     from bayesfair.estimators.comparison import elbow_of  # loads scikit-learn
 
-    shown = table.rename(columns=MEANS).T.rename_axis(columns="number of clusters")
-    print(f"\n{shown.to_string(line_width=LINE, float_format='{:.4g}'.format, na_rep='unknown')}")
+    shown = pd.DataFrame({FIGURES[name][0]: table[name].map(FIGURES[name][1]) for name in table})
+    print(f"\n{shown.T.rename_axis(columns='number of clusters').to_string(line_width=LINE)}")
     elbow = elbow_of(table)
     if elbow is not None:
         text = f"The elbow of the cost is at {elbow} clusters: from there on a further cluster saves less. "
         text += "Prefer a number at which clusters are stable and few rows are in doubt."
-        print(f"\n{fill(text, LINE)}")
+        print(f"\n{wrapped(text)}")
 
 
 def print_summary(tree):
@@ -204,7 +202,7 @@ def print_verdict(tree):
     """Print the posterior in short, as in reports, and the advice about the chains."""
     view = View.of(tree)
     said = [f"{note.headline} {note.text}" for note in brief(view)]
-    print("", *(fill(in_shell(text), LINE, break_on_hyphens=False) for text in [*said, judge(view).advice]), sep="\n")
+    print("", *(wrapped(in_shell(text)) for text in [*said, judge(view).advice]), sep="\n")
 
 
 def print_next_steps(path, of_table):

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._check import check_integer, message, place, refuse_unread, tell, warn_of_no_numbers
 from bayesfair._names import DataTree
-from bayesfair._percent import percent
+from bayesfair._numbers import percent
 from bayesfair._scaling import center_and_spread
 from bayesfair._settings import Count, Length, NotNegative, Positive, Seed, check_settings
 from bayesfair.engines.samples import check_distinct

@@ -21,7 +21,7 @@ from bayesfair._check import (
     random_state_of,
     tell,
 )
-from bayesfair._percent import percent
+from bayesfair._numbers import percent
 from bayesfair._progress import progress
 from bayesfair.fairness.distances import distance_report
 from bayesfair.fairness.groups import groups_for_fit

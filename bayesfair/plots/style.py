@@ -40,12 +40,13 @@ def axes_or_new(ax, height=0.62, figsize=None):
     return plt.subplots(figsize=size, layout="constrained")[1]
 
 
-def panels(total, columns, height, **settings):
-    """The axes (total,) of a new figure of notebook width, in `columns` columns, each `height` inches high."""
-    from matplotlib import pyplot as plt
-
+def panels(total, columns, height, *, figure=None, **settings):
+    """The axes (total,) of `figure`, by default of a new one of notebook width, in columns, each `height` inches high."""
     n_rows = -(-total // columns)
-    figure = plt.figure(figsize=(FIGURE_WIDTH, height * n_rows), layout="constrained")
+    if figure is None:
+        from matplotlib import pyplot as plt
+
+        figure = plt.figure(figsize=(FIGURE_WIDTH, height * n_rows), layout="constrained")
     axes = figure.subplots(n_rows, columns, squeeze=False, **settings).ravel()
     for ax in axes[total:]:
         ax.remove()

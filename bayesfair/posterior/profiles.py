@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from bayesfair._check import check_same_length, check_same_rows, column_names, is_date, message
 from bayesfair._names import DataFrame, DataTree
-from bayesfair._percent import percent
+from bayesfair._numbers import percent
 from bayesfair._scaling import ROUNDING
 from bayesfair.fairness.groups import Groups, encode_groups
 from bayesfair.fairness.metrics import encode_assignment

@@ -1,54 +1,31 @@
-"""Every sentence that says what a posterior means: from plain numbers to text, with one set of number formats."""
+"""Every sentence that says what a posterior means: from plain numbers to text."""
 
-from math import ceil, floor
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit
 
 from bayesfair._check import listed
-from bayesfair._percent import percent
+from bayesfair._numbers import (
+    STANDSTILL,
+    counted,
+    fine_percent,
+    percent,
+    r_hat,
+    rounded_down,
+    rows_away,
+    significant,
+    within_rows,
+)
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.guarantee import Guarantee
-
-# Number formats
-
-
-def counted(number: int, thing: str) -> str:
-    """A number of things: 1 mode, 3 modes."""
-    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
-
-
-def significant(value: float) -> str:
-    """A number with three digits, or all digits before the point."""
-    if np.isnan(value):
-        return "none"
-    if float(value).is_integer() or abs(value) >= 1000:
-        return f"{value:z,.0f}"
-    return f"{value:z.1f}" if abs(value) >= 100 else f"{value:z.3g}"
-
-
-def rounded_down(value: float, digits: int) -> str:
-    """A bound from below, rounded down so that it stays a bound."""
-    return f"{floor(value * 10**digits + 1e-9) / 10**digits:.3g}"
-
-
-def rows_away(off: float) -> str:
-    """A distance in rows; less than one row is rounded down, so that it is not shown as one."""
-    return f"{floor(off * 100) / 100:.2f} of a row" if off < 1 else f"{off:,.1f} rows"
-
-
-def share_of_modes(share: float) -> str:
-    """A share of the mass of modes."""
-    if share >= 0.99:
-        return f"{100 * share:.3g}%"
-    return f"{share:.0%}" if share >= 0.01 else f"{100 * share:.1g}%"
-
 
 # The guarantee
 
 NO_PROMISE = "This holds for these draws; the method does not guarantee it."
-OF_A_PART = "These are not the run's rows in its order: nothing is guaranteed for a part, or for repeated rows."
+OF_A_PART = (
+    "These are not the run's rows in its order. Nothing is guaranteed for a part of the rows, or for repeated rows."
+)
 
 
 def guaranteed(given: Guarantee, groups: Groups | None) -> str:
@@ -59,9 +36,7 @@ def guaranteed(given: Guarantee, groups: Groups | None) -> str:
         bound = given.balance_of_fairlets
         if bound == 0:
             return "The method guarantees no Balance above 0: a fairlet may lack a group."
-        return (
-            f"The Balance of every cluster is at least {rounded_down(bound, 3)}: clusters are unions of whole fairlets."
-        )
+        return f"The Balance of every cluster is at least {rounded_down(bound)}: clusters are unions of whole fairlets."
     if given.kind == "min_balance":
         own = " of each attribute on its own" if groups.attributes else _of_each_and_both(groups)
         return f"The method guarantees a Balance of at least {given.min_balance:g} in every cluster{own}."
@@ -116,19 +91,18 @@ def farthest_count(off: float, count: int, name: str, size: int) -> str:
 def of_balance(num_draws: int, least: float, of_all: float) -> str:
     """The least Balance of all draws, beside that of the data."""
     return (
-        f"All {num_draws:,} draws have a Balance of at least {rounded_down(least, 3)} (1: groups of equal size in every "
-        f"cluster). The data have {of_all:.3g}, which no clustering can exceed."
+        f"All {num_draws:,} draws have a Balance of at least {rounded_down(least)} (1: groups of equal size in every "
+        f"cluster). The data have {rounded_down(of_all)}, which no clustering can exceed."
     )
 
 
 def of_shares(farthest, each: dict) -> str:
     """How far counts are from the groups' shares at most, overall and for each attribute."""
     off, count, name, size = farthest
-    within = "to within one row" if off < 1 else f"to within {ceil(off * 10) / 10:,.1f} rows"
     told = "; ".join(f"{attribute}: {farthest_count(*one)}" for attribute, one in each.items())
     return (
-        f"In all draws every group has its share of every cluster {within}; the farthest count is {count:,} of {name} in a "
-        f"cluster of {size:,}.{f' By attribute: {told}.' if told else ''}"
+        f"In all draws every group has its share of every cluster to within {within_rows(off)}; the farthest count is "
+        f"{count:,} of {name} in a cluster of {size:,}.{f' By attribute: {told}.' if told else ''}"
     )
 
 
@@ -136,10 +110,10 @@ def of_shares(farthest, each: dict) -> str:
 
 
 def of_doubt(doubtful: int, n_obs: int, level: float) -> str:
-    """How many rows may be elsewhere."""
+    """How many rows may be in another cluster."""
     return (
-        f"{doubtful:,} of {n_obs:,} rows ({percent(doubtful / n_obs)}) are elsewhere than in the cluster shown with a "
-        f"probability above {level:.0%}."
+        f"{doubtful:,} of {n_obs:,} rows ({percent(doubtful / n_obs)}) have a probability above {percent(level)} of "
+        "being in another cluster than the one shown."
     )
 
 
@@ -151,8 +125,8 @@ def of_fixed_fairlets(gap: str) -> str:
 def of_partners(sure: int, counted: int, kind: str, level: float, half: float) -> str:
     """How many anchors or rows keep their likeliest partner, and how often the middle one of all rows does."""
     return (
-        f"{sure:,} of {counted:,} {kind} have the same partner in at least {level:.0%} of the draws. Half of the rows are with "
-        f"their likeliest partner in at least {percent(half)} of the draws."
+        f"{sure:,} of {counted:,} {kind} have the same partner in at least {percent(level)} of the draws. "
+        f"Half of the rows are with their likeliest partner in at least {percent(half)} of the draws."
     )
 
 
@@ -207,7 +181,7 @@ def _shares(log_mass, lower, upper, told, whole):
     """The masses of the modes `told`, by estimate, as shares of their total with the best one."""
     mass = np.exp(log_mass[[0, *told]])
     others = np.log(mass.sum() - mass[1:])
-    columns = [[share_of_modes(share) for share in expit(log[told] - others)] for log in (log_mass, lower, upper)]
+    columns = [[fine_percent(share) for share in expit(log[told] - others)] for log in (log_mass, lower, upper)]
     names = [f"the {ordinal(told[0])} holds", *(f"the {ordinal(mode)}" for mode in told[1:])]
     texts = [f"{name} {share} ({low} to {high})" for name, share, low, high in zip(names, *columns)]
     return f"{', '.join(texts)} of {whole}"
@@ -234,13 +208,14 @@ def _not_known(unknown, found, apart):
     if found.attrs["num_starts"]:
         dearer = found["loss"].values[unknown].min() - found["loss"].values[0]
         text += f" ({found['starts'].values[0]} of {found.attrs['num_starts']} starts ended in the best one"
-        text += f", and their losses are at least {dearer:.3g} higher)" if dearer > 0 else ")"
+        text += f", and their losses are at least {significant(dearer)} higher)" if dearer > 0 else ")"
         if np.isfinite(found["upper"].values[unknown]).any():
-            text += ": bounds are too wide; longer jumps, such as modes=bf.gibbs.ModeSearch(jumps=65537), may tell"
+            text += ": the bounds are too wide, but longer jumps, such as "
+            text += "modes=bf.gibbs.ModeSearch(jumps=65537), may narrow them"
     if not apart:
         return text
     how = "by where chains began" if found.attrs["num_starts"] == 0 else "by how often starts found them"
-    return f"{text}, so pooled draws weight them {how}"
+    return f"{text}; pooled draws weight them {how}"
 
 
 def _of_chains(held):
@@ -303,7 +278,6 @@ def of_occupied_clusters(share) -> str:
 # The verdict on the chains
 
 R_HAT_GOOD, R_HAT_BAD, ENOUGH = 1.01, 1.05, 400
-STANDSTILL = 1e6  # R-hat of chains that stand still at different values: infinite, but for rounding
 
 
 class Verdict(NamedTuple):
@@ -326,7 +300,7 @@ VERDICTS = {
         "caution",
         "No scalar varies across draws, so convergence cannot be assessed.",
         "Every scalar has one value in all draws.",
-        "Either the posterior is that certain, or the sampler stands still. Fit again with another random_state and, where "
+        "Either the posterior is certain, or the sampler stands still. Fit again with another random_state and, where "
         "there is one, a lower inverse temperature, and check whether the clusters stay the same.",
     ),
     "of a guide": Verdict(
@@ -357,13 +331,13 @@ VERDICTS = {
         "{worst} {modes}",
         "Probabilities weight the modes by the number of chains in each, not by mass. Report the modes one by one "
         "(bayesfair.posterior.modes), each with its mass if known, not their average. Another number of clusters "
-        "or, where there is one, another inverse temperature may join them.",
+        "or, where there is one, another inverse temperature may join the modes.",
     ),
     "nearly": Verdict(
         "caution",
         "The chains nearly agree.",
         "{worst}{few}",
-        "This suffices for pictures, not for second digits. Draw two to four times as many.",
+        "This is enough for pictures, but second digits are not reliable. Draw two to four times as many.",
     ),
     "few independent": Verdict(
         "caution",
@@ -376,7 +350,7 @@ VERDICTS = {
         "The chains agree.",
         f"The largest R-hat is {{r_hat:.3f}} (below {R_HAT_GOOD} is wanted) and the smallest effective sample size "
         f"{{ess:,.0f}} (above {ENOUGH} is wanted).",
-        "Agreement is necessary but no proof: all chains can miss the same part.",
+        "Agreement is no proof: all chains can miss the same part of the posterior.",
     ),
 }
 
@@ -395,7 +369,7 @@ def of_few_draws(ess: float) -> str:
 def of_r_hat(worst) -> str:
     """The largest R-hats (a Series, largest first) that are too large."""
     names = [
-        f"{f'{value:.2f}' if value < STANDSTILL else 'infinite (each chain stands still)'} for {name.replace('_', ' ')}"
+        f"{r_hat(value)}{' (each chain stands still)' * (value >= STANDSTILL)} for {name.replace('_', ' ')}"
         for name, value in worst.iloc[:3].items()
         if value >= R_HAT_GOOD
     ]

@@ -27,13 +27,13 @@ from bayesfair.fairness.distances import distance_report
 from bayesfair.fairness.groups import Groups, check_shared, groups_for_fit
 from bayesfair.fairness.metrics import cluster_balance, encode_assignment, looked_at, rows_off
 from bayesfair.fairness.per_cluster import report as cluster_report
+from bayesfair.fairness.plain import share_above
 from bayesfair.posterior.brief import Note
 from bayesfair.posterior.diagnostics import judge
 from bayesfair.posterior.membership import memberships
 from bayesfair.posterior.relabelling import about, numbered_alike
 from bayesfair.posterior.schema import count_clusters, flat_labels, names_of_rows
-from bayesfair.reports.audit_in_words import CHEAPEST, FEWEST, GIVEN, notes_of
-from bayesfair.reports.audit_page import write_page_of
+from bayesfair.reports.audit_page import CHEAPEST, FEWEST, GIVEN, notes_of, write_page_of
 
 
 class Audit(NamedTuple):
@@ -243,17 +243,11 @@ def _repairs(code, clusters, groups, constraint, X, names):
             | {"within_ss": distance_report(X, one).attrs["within_ss"]}
             for name, one in labels.items()
         }
-        table = _with_costs(pd.DataFrame.from_dict(found, orient="index"))
+        table = pd.DataFrame.from_dict(found, orient="index")
+        table["cost_increase"] = [share_above(cost, table.loc[GIVEN, "within_ss"]) for cost in table["within_ss"]]
         moves = _moves(labels, clusters, groups, names)
     table.attrs["room"] = None if needed is None else needed.room
     return table, moves
-
-
-def _with_costs(table):
-    given = table.loc[GIVEN, "within_ss"]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        table["cost_increase"] = np.where(table["within_ss"] == given, 0.0, table["within_ss"] / given - 1)
-    return table
 
 
 def _problem(X, groups, constraint, n_clusters):

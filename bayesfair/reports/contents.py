@@ -1,27 +1,41 @@
 """The content of the page as numbers and text: read from a tree, without HTML."""
 
 from functools import partial
-from math import floor, log10
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
 from bayesfair._names import DataFrame
-from bayesfair._percent import percent
+from bayesfair._numbers import (
+    INTERVAL,
+    alike,
+    intervals,
+    more_or_less,
+    percent,
+    rounded_down,
+    rows_away,
+    significant,
+)
+from bayesfair.fairness.distances import distance_report
 from bayesfair.fairness.groups import Groups
-from bayesfair.fairness.metrics import cluster_balance
+from bayesfair.fairness.metrics import balance, cluster_balance, group_masses, rows_off
+from bayesfair.fairness.plain import plain_kmeans, share_above
 from bayesfair.posterior.found_modes import modes
 from bayesfair.posterior.guarantees import has_groups, masses_of
+from bayesfair.posterior.membership import DOUBTFUL, misclassification_probability, runners_up
 from bayesfair.posterior.membership import alike as numbered_alike
-from bayesfair.posterior.membership import misclassification_probability, runners_up
 from bayesfair.posterior.point_estimates import reference_partition
 from bayesfair.posterior.profiles import (
+    EVERYONE,
     GROUP,
     NUMBER,
     SPREAD,
     YES,
+    in_words,
     lines_of_table,
     named_features,
+    names_in_words,
     profile_table,
     readable_features,
     telling_order,
@@ -36,21 +50,25 @@ from bayesfair.posterior.schema import (
     variable,
     weight_of,
 )
-from bayesfair.posterior.sentences import significant
 from bayesfair.posterior.tree import cluster_means
 from bayesfair.posterior.view import View
+from bayesfair.reports.templates import YES_OR_NO, as_table
 
 SHOWN_ROWS, SHOWN_FEATURES, SHOWN_GROUPS = 15, 12, 12
 INTERVALS = 6  # columns of intervals that fit a sheet of paper
 SHARE = "share of "
 SHOWN_VALUES = 4  # values that fit a line beside the rest
-MOST_DECIMALS = 6
 MANY_OUTSIDE = (
     0.2  # share of the point estimate's means outside their intervals above which the tables contradict each other
 )
 ROUNDING = 1e-4  # of draws in float32, in standard deviations
+SHOWN_TRAITS = 3  # traits of a cluster in words
+FAR = 0.25  # standard deviations from everyone above which a difference is named
+STANDARDISED = 1e-6  # tolerance for means of 0 and standard deviations of 1
+DISTANCES = {"rms_distance": "root mean square", "max_distance": "largest", "distance_variance": "variance of squares"}
+MOST_ROWS = 200_000  # rows for the comparison with k-means
+STARTS = 5
 RARE = 0.05  # share of the draws below which a cluster of a sparse mixture is not shown
-_INTERVAL = 0.055, 0.945  # equal-tailed, 89%, as in `bayesfair.posterior.summary`
 
 
 class Contents(NamedTuple):
@@ -141,17 +159,21 @@ def cluster_table(contents):
     masses = masses_of(contents.tree)[:, shown]
     sizes = masses.sum(axis=2)
     estimate = np.bincount(contents.cluster, minlength=contents.n_clusters)[shown]
-    head = ["cluster", "size", "size over draws"]
-    columns = [[f"{size:,}" for size in estimate], intervals(sizes)]
+    columns = {
+        "cluster": shown.tolist(),
+        "size": [f"{size:,}" for size in estimate],
+        "size over draws": intervals(sizes),
+    }
     if groups is not None:
         share = masses / np.where(sizes > 0, sizes, np.nan)[:, :, None]
-        most = np.sort(np.argsort(-groups.sizes, kind="stable")[:SHOWN_GROUPS])
-        head += [*(f"share of {groups.names[group]}" for group in most), "balance"]
-        columns += [
-            *(intervals(share[:, :, group]) for group in most),
-            intervals(cluster_balance(masses, groups)),
-        ]
-    return head, list(zip(shown.tolist(), *columns))
+        columns |= {f"share of {groups.names[group]}": intervals(share[:, :, group]) for group in largest(groups)}
+        columns["balance"] = intervals(cluster_balance(masses, groups))
+    return as_table(columns)
+
+
+def largest(groups):
+    """The groups that are shown, in their order."""
+    return np.sort(np.argsort(-groups.sizes, kind="stable")[:SHOWN_GROUPS])
 
 
 def centre_table(contents):
@@ -190,7 +212,7 @@ def point_beside_draws(contents):
     for at, means in zip(order, contents.means.values()):
         rounding = ROUNDING * contents.traits[SPREAD].iloc[at]
         for cluster in np.unique(contents.cluster):
-            low, high = np.nanquantile(means[:, cluster], _INTERVAL)
+            low, high = np.nanquantile(means[:, cluster], INTERVAL)
             outside.append(not low - rounding <= contents.traits[cluster].iloc[at] <= high + rounding)
     if np.mean(outside) <= MANY_OUTSIDE:
         return told
@@ -200,10 +222,66 @@ def point_beside_draws(contents):
     )
 
 
+def cluster_traits(contents):
+    """Pairs of a cluster with its size, and the features in which it differs most from everyone; None without features."""
+    if contents.traits is None:
+        return None
+    table = contents.traits[contents.traits.index.get_level_values("feature") != GROUP]
+    clusters, sizes = np.unique(contents.cluster, return_counts=True)
+    return [(f"Cluster {k}, {size:,} rows", _traits_of(table, k)) for k, size in zip(clusters.tolist(), sizes)]
+
+
+def _traits_of(table, cluster):
+    spread, texts, names = table[SPREAD].to_numpy(), in_words(table), names_in_words(table)
+    off = (table[cluster] - table[EVERYONE]).abs().to_numpy()
+    far = np.divide(off, spread, out=np.zeros(len(table)), where=spread > 0)
+    farthest = {}  # line of each feature
+    for at in np.argsort(-far, kind="stable"):
+        if far[at] >= FAR:
+            farthest.setdefault(table.index[at][0], at)
+    told = [
+        f"{names[at]} {texts[cluster].iloc[at]} (everyone {texts[EVERYONE].iloc[at]})"
+        for at in islice(farthest.values(), SHOWN_TRAITS)
+    ]
+    return ", ".join(told) or "near everyone in all features"
+
+
+def trait_table(contents):
+    """Head and rows: means and shares of the clusters, the most telling first, large groups last; None without features."""
+    if contents.traits is None:
+        return None
+    table = contents.traits
+    n_groups = (table.index.get_level_values("feature") == GROUP).sum()
+    order = telling_order(table, SHOWN_FEATURES)
+    table = table.iloc[order[: len(order) - max(n_groups - SHOWN_GROUPS, 0)]]
+    texts = in_words(table)
+    head = ["feature", *(name if name == EVERYONE else f"cluster {name}" for name in texts.columns)]
+    return head, [(name, *line) for name, line in zip(names_in_words(table), texts.to_numpy().tolist())]
+
+
+def units_in_words(contents):
+    """The units of the features, if that is a question; "" if they are those of the table."""
+    if contents.traits is None:
+        return ""
+    if contents.is_rescaled:
+        return "Features are in their own units. Distances between rows were those of the scaled table."
+    table = contents.traits
+    numbers = table[(table.index.get_level_values("level") == "") & (table[SPREAD] > 0)]
+    off = np.maximum(numbers[EVERYONE].abs(), (numbers[SPREAD] - 1).abs())
+    if len(numbers) and (off < STANDARDISED).all():
+        return (
+            "Features have mean 0 and standard deviation 1 here, as they were in the fit. bayesfair.report(tree, path, "
+            "X=table) shows the units of your table."
+        )
+    return ""
+
+
 def uncertain_table(contents):
     """Head and rows: the rows of largest misclassification probability; no rows if none is uncertain."""
     worst = np.argsort(-contents.doubt, kind="stable")[:SHOWN_ROWS]
     worst = worst[contents.doubt[worst] > 0]
+    labels = flat_labels(contents.tree).columns(worst)
+    _, other, often = runners_up(labels, contents.cluster[worst], contents.n_clusters)
     columns = {
         "row": contents.tree["posterior"]["obs"].values[worst].astype(str).tolist(),
         "group": None
@@ -211,18 +289,19 @@ def uncertain_table(contents):
         else [contents.groups.names[contents.groups.code[row]] for row in worst],
         "cluster": contents.cluster[worst].tolist(),
         "P(misclassified)": [f"{contents.doubt[row]:.2f}" for row in worst],
-        "next likeliest cluster": _runners_up(contents, worst),
+        "next likeliest cluster": [
+            f"{k} ({percent(times / len(labels))} of draws)" if times else "none" for k, times in zip(other, often)
+        ],
     }
     for at, feature in enumerate(contents.features[:SHOWN_VALUES]):
         columns[_unused(feature, columns)] = _in_words(contents.table.iloc[worst, at])
-    kept = {name: column for name, column in columns.items() if column is not None}
-    return list(kept), list(zip(*kept.values()))
+    return as_table({name: column for name, column in columns.items() if column is not None})
 
 
 def _in_words(column):
     """Values of a feature as readers know them: levels by name, indicators as yes or no."""
     if column.dtype == bool:
-        return ["yes" if value else "no" for value in column]
+        return column.map(YES_OR_NO).tolist()
     return alike(column) if column.dtype.kind in "iuf" else column.astype(str).tolist()
 
 
@@ -230,29 +309,92 @@ def _unused(name, columns):
     return name if name not in columns else _unused(f"{name} (feature)", columns)
 
 
-def _runners_up(contents, rows):
-    """The cluster that has each of the rows in most draws, except its own, with its share of draws."""
-    labels = flat_labels(contents.tree).columns(rows)
-    _, other, times = runners_up(labels, contents.cluster[rows], contents.n_clusters)
-    shares = times / len(labels)
-    return [f"{k} ({percent(share)} of draws)" if share else "none" for k, share in zip(other.tolist(), shares)]
+def doubt_by_group(contents):
+    """Head and rows: rows of every group in doubt, and the share that a draw has elsewhere; None without groups."""
+    groups = contents.groups
+    if groups is None:
+        return None
+    shown = largest(groups)
+    apart = [
+        np.bincount(groups.code[draw != contents.cluster], minlength=len(groups.names))
+        for draw in flat_labels(contents.tree)
+    ]
+    doubtful = np.bincount(groups.code[contents.doubt > DOUBTFUL], minlength=len(groups.names))
+    columns = {
+        "group": [groups.names[g] for g in shown],
+        "rows": [f"{groups.sizes[g]:,}" for g in shown],
+        "in doubt": [f"{doubtful[g]:,}" for g in shown],
+        "share in doubt": [percent(doubtful[g] / groups.sizes[g]) for g in shown],
+        "share elsewhere in a draw": intervals((np.array(apart) / groups.sizes)[:, shown]),
+    }
+    return as_table(columns)
+
+
+def distance_table(contents):
+    """Head and rows: distances of rows from the mean of their cluster in the point estimate; None without plain numbers."""
+    return (
+        table_of_distances(distance_report(contents.X, contents.cluster, overall=True))
+        if _has_numbers(contents)
+        else None
+    )
+
+
+def table_of_distances(distances):
+    """Head and rows of a `distance_report`."""
+    columns = {"cluster": distances.index, "rows": [f"{size:,.0f}" for size in distances["size"]]}
+    columns |= {shown: alike(distances[name]) for name, shown in DISTANCES.items()}
+    return as_table(columns)
+
+
+def cost_of_fairness(contents):
+    """The cost of the clusters shown, beside k-means without fairness, in sentences; None if costs are no sums of squares."""
+    loss = contents.tree.attrs.get("loss", "kmeans")
+    groups, X = contents.groups, contents.X
+    if (
+        groups is None
+        or loss != "kmeans"
+        or contents.weight is not None
+        or not _has_numbers(contents)
+        or len(X) > MOST_ROWS
+    ):
+        return None
+    labels, plain = plain_kmeans(X, len(np.unique(contents.cluster)), n_init=STARTS, seed=0)
+    fair = distance_report(X, contents.cluster).attrs["within_ss"]
+    off = rows_off(group_masses(labels, groups)).max()
+    why = ": the price of fairness, and of showing where rows are most often rather than the cheapest clusters"
+    why = "" if guarantee_of(contents.tree).kind == "none" else why
+    more = f"That is {more_or_less(share_above(fair, plain))} than {significant(plain)},"
+    more = more if plain > 0 or fair == 0 else "All rows of a cluster are equal, and the sum is 0, in"
+    return (
+        f"The clusters shown have a within-cluster sum of squares of {significant(fair)}. {more} the best of "
+        f"{STARTS} starts of k-means without fairness{why}. Without fairness a count is up to {rows_away(off)} off a group's "
+        f"share, and Balance is {rounded_down(balance(labels, groups))}."
+    )
+
+
+def _has_numbers(contents):
+    """Are distances between rows meaningful: are there features, none of which stands for a category?"""
+    if contents.X is None or not np.isfinite(contents.X).all():
+        return False
+    return all(column.kind == "number" for column in columns_of(contents.tree))
 
 
 def mode_table(contents):
     """Head and rows: the modes, best first, with their masses as far as known; no rows with a single mode."""
     found = modes(contents.tree)
-    head = ["mode", "log mass", "interval", "starts", "chains", "loss", "balance", "sizes", "bits from the best"]
-    if len(found) == 1:
-        return head, []
-    columns = [
-        alike(found["log_mass"], "not known"),
-        [_bounds(low, high) for low, high in zip(found["lower"], found["upper"])],
-        *(found[name].tolist() for name in ("starts", "chains")),
-        *(alike(found[name]) for name in ("loss", "balance")),
-        [", ".join(f"{size:,}" for size in sizes) for sizes in found["sizes"]],
-        alike(found["distance"]),
-    ]
-    return head, list(zip(found.index, *columns))
+    found = found.iloc[: 0 if len(found) == 1 else None]
+    columns = {
+        "mode": found.index,
+        "log mass": alike(found["log_mass"], "not known"),
+        "interval": [_bounds(low, high) for low, high in zip(found["lower"], found["upper"])],
+        "starts": found["starts"].tolist(),
+        "chains": found["chains"].tolist(),
+        "loss": alike(found["loss"]),
+        "balance": found["balance"].map(rounded_down),
+        "sizes": [", ".join(f"{size:,}" for size in sizes) for sizes in found["sizes"]],
+        "bits from the best": alike(found["distance"]),
+    }
+    return as_table(columns)
 
 
 def _bounds(low, high):
@@ -260,24 +402,6 @@ def _bounds(low, high):
     if np.isinf(low):
         return "not known" if np.isinf(high) else f"at most {significant(high)}"
     return f"at least {significant(low)}" if np.isinf(high) else f"[{significant(low)}, {significant(high)}]"
-
-
-def intervals(values):
-    """Texts of the mean and 89% interval of each column of `values` (draws, columns), alike; empty clusters do not count."""
-    known = [column[np.isfinite(column)] for column in values.T]
-    figures = [(float(part.mean()), *np.quantile(part, _INTERVAL).tolist()) if part.size else None for part in known]
-    widths = [three[2] - three[1] for three in figures if three is not None and three[2] > three[1]]
-    decimals = 1 - floor(log10(np.median(widths))) if widths else MOST_DECIMALS + 1  # two digits of the usual width
-    return ["empty" if three is None else "{} [{}, {}]".format(*_rounded(three, decimals)) for three in figures]
-
-
-def interval(values):
-    """Mean and 89% interval of `values`, rounded alike by the width of the interval."""
-    return intervals(np.asarray(values).reshape(-1, 1))[0]
-
-
-def _rounded(figures, decimals):
-    return [f"{x:z,.{max(decimals, 0)}f}" if decimals <= MOST_DECIMALS else significant(x) for x in figures]
 
 
 def fairlet_text(contents):
@@ -289,12 +413,3 @@ def fairlet_text(contents):
     members = [f"{low if low == high else f'{low} to {high}'} of {name}" for name, low, high in ranges][:SHOWN_GROUPS]
     more = " and others" if len(contents.groups.names) > SHOWN_GROUPS else ""
     return f"{given.n_fairlets:,}, each with {', '.join(members)}{more}"
-
-
-def alike(values, unknown="none"):
-    """A column of numbers as texts with equal decimals: three digits of the largest, none if all are whole."""
-    values = np.asarray(values, np.float64)
-    known = np.abs(values[np.isfinite(values)])
-    whole = known.size == 0 or (known == np.round(known)).all()
-    decimals = 0 if whole else min(max(2 - floor(log10(known.max())), 0), MOST_DECIMALS)
-    return [f"{value:z,.{decimals}f}" if np.isfinite(value) else unknown for value in values]

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from bayesfair import __version__
 from bayesfair._names import DataTree
+from bayesfair._numbers import alike, counted, interval, r_hat, significant
 from bayesfair._progress import progress
 from bayesfair.posterior.brief import brief
 from bayesfair.posterior.diagnostics import diagnostic_vars, is_guide, judge, reading, scalar_table
@@ -16,23 +17,25 @@ from bayesfair.posterior.membership import DOUBTFUL
 from bayesfair.posterior.point_estimates import point_of
 from bayesfair.posterior.relabelling import about
 from bayesfair.posterior.schema import cost_of, guarantee_of
-from bayesfair.posterior.sentences import counted, significant
 from bayesfair.posterior.settings import of_attribute
 from bayesfair.reports import contents as limits
 from bayesfair.reports.contents import (
     SHOWN_FEATURES,
     SHOWN_GROUPS,
-    alike,
     centre_table,
     cluster_table,
+    cluster_traits,
+    cost_of_fairness,
+    distance_table,
+    doubt_by_group,
     fairlet_text,
-    interval,
     mode_table,
     point_beside_draws,
     read_contents,
+    trait_table,
     uncertain_table,
+    units_in_words,
 )
-from bayesfair.reports.fairness_tables import cost_of_fairness, distance_table, doubt_by_group
 from bayesfair.reports.pictures import (
     draw_co_clustering,
     draw_fairlets,
@@ -42,7 +45,6 @@ from bayesfair.reports.pictures import (
     draw_uncertainty,
 )
 from bayesfair.reports.templates import page_place, versions, write_page
-from bayesfair.reports.traits import cluster_traits, trait_table, units_in_words
 
 
 def report(
@@ -111,71 +113,70 @@ def _title(contents):
     return f"{kind} of {len(contents.cluster):,} rows into {most}{counted(contents.n_clusters, 'cluster')}"
 
 
+NAMED = {  # settings that are told in words: {term: (the parameter, its default, {value: words})}
+    "Target": (
+        "target",
+        "labels",
+        {
+            "joint": "joint: decompositions into fairlets and clusterings together, exactly eq. (9) of the paper",
+            "cut": "cut: decompositions into fairlets first, without regard to clusters, then clusterings given them",
+            "labels": "labels: balanced clusterings directly, without fairlets",
+            "optimal": "optimal: the best decomposition into fairlets alone, clusterings given it",
+        },
+    ),
+    "Loss": (
+        "loss",
+        "kmeans",
+        {
+            "kmeans": "kmeans: squared distances to the mean of the cluster",
+            "manhattan": "manhattan: sums of absolute differences, less affected by outliers",
+            "kl": "kl: Kullback-Leibler divergences, for counts",
+            "itakura-saito": "itakura-saito: divergences for positive numbers that vary by factors",
+            "binary": "binary: logistic divergences, for shares and for 0 and 1",
+        },
+    ),
+    "Inverse temperature": (
+        "inverse_temperature",
+        "dispersion",
+        {
+            "dispersion": "sampled, as if the loss were that of a dispersion around the clusters",
+            "holmes-walker": "fixed by Holmes and Walker (2017) before sampling",
+        },
+    ),
+}
+SCALARS = {"Balance": "balance", "Gap": "gap", "lambda_f": "lambda_f", "lambda_c": "lambda_c"}
+
+
 def _data(contents):
-    tree, told = contents.tree, {name: contents.tree.attrs.get(name, usual) for name, usual in _USUAL.items()}
-    pairs = [("Rows", f"{len(contents.cluster):,}"), ("Features", _feature_names(contents))]
-    if contents.weight is not None:
-        pairs.append(("Weights", _weights(contents.weight)))
-    if contents.groups is not None:
-        pairs.append(("Groups", _group_sizes(contents.groups)))
-    pairs.append(("Clusters", f"{'at most ' * contents.is_open}{contents.n_clusters}"))
-    pairs.append(("Draws", _draws(contents)))
-    fairlets = fairlet_text(contents)
-    pairs += [("Fairlets", fairlets)] if fairlets is not None else []
-    if tree.attrs.get("estimator") == "GibbsFairClustering":
-        told["target"] = str(told["target"]).partition("(")[0].lower()
-        pairs += [(term, words.get(told[name], told[name])) for name, term, words in _NAMED]
-    scalars = diagnostic_vars(tree, constant=True)
-    shown = {"Balance": "balance", "Gap": "gap", "lambda_f": "lambda_f", "lambda_c": "lambda_c"}
-    pairs += [
-        (f"{term}, mean and 89%", interval(scalars[name].values)) for term, name in shown.items() if name in scalars
-    ]
-    return pairs
+    """Pairs of a term and a text: what was clustered, how, and what came of balance and temperature."""
+    attrs, groups, sizes = contents.tree.attrs, contents.groups, contents.tree["posterior"].sizes
+    scalars = diagnostic_vars(contents.tree, constant=True)
+    told = {
+        "Rows": f"{len(contents.cluster):,}",
+        "Features": _first(contents.features, SHOWN_FEATURES) if contents.features else "not in this file",
+        "Weights": contents.weight is not None and _weights(contents.weight),
+        "Groups": groups
+        and _first([f"{name} ({size:,})" for name, size in zip(groups.names, groups.sizes)], SHOWN_GROUPS),
+        "Clusters": f"{'at most ' * contents.is_open}{contents.n_clusters}",
+        "Draws": f"{counted(sizes['chain'], 'chain')} of {sizes['draw']:,}",
+        "Fairlets": fairlet_text(contents),
+    }
+    if is_guide(contents.tree):
+        told["Draws"] = f"{sizes['draw']:,} of a variational guide"
+    if attrs.get("estimator") == "GibbsFairClustering":
+        for term, (name, usual, words) in NAMED.items():
+            value = attrs.get(name, usual)
+            value = str(value).partition("(")[0].lower() if name == "target" else value
+            told[term] = words.get(value, value)
+    told |= {
+        f"{term}, mean and 89%": interval(scalars[name].values) for term, name in SCALARS.items() if name in scalars
+    }
+    return [(term, text) for term, text in told.items() if text]
 
 
 def _weights(weight):
     least, most, total = (significant(value) for value in (weight.min(), weight.max(), weight.sum()))
     return f"{least} to {most} for a row, {total} in all; the loss weighs rows, balance and sizes count them"
-
-
-def _draws(contents):
-    sizes = contents.tree["posterior"].sizes
-    if is_guide(contents.tree):
-        return f"{sizes['draw']:,} of a variational guide"
-    return f"{counted(sizes['chain'], 'chain')} of {sizes['draw']:,}"
-
-
-_USUAL = {"target": "labels", "loss": "kmeans", "inverse_temperature": "dispersion"}
-_TARGETS = {
-    "joint": "joint: decompositions into fairlets and clusterings together, exactly eq. (9) of the paper",
-    "cut": "cut: decompositions into fairlets by themselves, then clusterings given them",
-    "labels": "labels: balanced labellings themselves, without fairlets",
-    "optimal": "optimal: the best decomposition into fairlets alone, clusterings given it",
-}
-_LOSSES = {
-    "kmeans": "kmeans: squared distances to the mean of the cluster",
-    "manhattan": "manhattan: sums of absolute differences, less led by outliers",
-    "kl": "kl: Kullback-Leibler divergences, for counts",
-    "itakura-saito": "itakura-saito: divergences for positive numbers that vary by factors",
-    "binary": "binary: logistic divergences, for shares and for 0 and 1",
-}
-_TEMPERATURES = {
-    "dispersion": "sampled, as if the loss were that of a dispersion around the clusters",
-    "holmes-walker": "fixed by Holmes and Walker (2017) before sampling",
-}
-_NAMED = (  # settings that are told in words: the parameter, its term, and the words for its values
-    ("target", "Target", _TARGETS),
-    ("loss", "Loss", _LOSSES),
-    ("inverse_temperature", "Inverse temperature", _TEMPERATURES),
-)
-
-
-def _feature_names(contents):
-    return _first(contents.features, SHOWN_FEATURES) if contents.features else "not in this file"
-
-
-def _group_sizes(groups):
-    return _first([f"{name} ({size:,})" for name, size in zip(groups.names, groups.sizes.tolist())], SHOWN_GROUPS)
 
 
 def _first(names, most):
@@ -201,9 +202,8 @@ def _scalars(contents):
 
 def _diagnostic_cells(row):
     mean, *bounds = alike([row["mean"], row["eti89_lb"], row["eti89_ub"]])
-    r_hat = "none" if np.isnan(row["r_hat"]) else f"{row['r_hat']:.3f}"
     sizes = ["none" if np.isnan(row[name]) else f"{row[name]:,.0f}" for name in ("ess_bulk", "ess_tail")]
-    return mean, "[{}, {}]".format(*bounds), r_hat, *sizes, reading(row)
+    return mean, "[{}, {}]".format(*bounds), r_hat(row["r_hat"]), *sizes, reading(row)
 
 
 def _provenance(contents):

@@ -8,17 +8,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfair._percent import percent
-from bayesfair.plots.diagnostics import trace
-from bayesfair.plots.fairlets_plot import fairlets
-from bayesfair.plots.matrix import co_clustering
-from bayesfair.plots.modes_plot import SHOWN, height_of_modes, modes
+from bayesfair._numbers import counted, percent
+from bayesfair.plots.checks import trace
+from bayesfair.plots.pairs import co_clustering, fairlets
 from bayesfair.plots.profile_plot import height_of_profile, profile
-from bayesfair.plots.uncertainty_plot import TOLD, height_of_uncertainty, uncertainty, uncertainty_profile
+from bayesfair.plots.scatter import (
+    SHOWN_MODES,
+    TOLD,
+    height_of_modes,
+    height_of_uncertainty,
+    modes,
+    uncertainty,
+    uncertainty_profile,
+)
 from bayesfair.posterior.diagnostics import scalar_table, worst_first
 from bayesfair.posterior.fairlets import holds_fairlets
 from bayesfair.posterior.found_modes import modes_of
-from bayesfair.posterior.sentences import counted
 from bayesfair.reports.contents import SHOWN_FEATURES
 
 WIDTH, DPI = 6.4, 150  # inches; narrower than in a notebook, so that letters stay legible on a phone
@@ -110,7 +115,7 @@ def draw_modes(contents) -> Picture | None:
     num_modes = modes_of(contents.tree).sizes["mode"]
     if contents.X is None or num_modes == 1:
         return None
-    alt = f"Scatter plots of {min(num_modes, SHOWN)} of {num_modes} modes."
+    alt = f"Scatter plots of {min(num_modes, SHOWN_MODES)} of {num_modes} modes."
     caption = "Clusters have the same colours. Large marks are rows in another cluster than in the best mode."
     height = WIDTH * height_of_modes(num_modes)
     return _picture(contents, lambda figure: modes(contents.tree, figure=figure), height, alt, caption)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from bayesfair._check import message
 from bayesfair._files import check_destination, write_whole
-from bayesfair._percent import percent
-from bayesfair.posterior.sentences import counted
+from bayesfair._numbers import counted, percent
+
+YES_OR_NO = {True: "yes", False: "no"}
 
 
 def page_place(path) -> Path:
@@ -35,6 +36,11 @@ def _environment():
     )
     environment.filters |= {"counted": counted, "percent": percent, "side_by_side": side_by_side}
     return environment
+
+
+def as_table(columns):
+    """Head and rows of a table {name: cells}, or of a DataFrame without its index."""
+    return list(columns), list(zip(*(columns[name] for name in columns)))
 
 
 def side_by_side(table, columns):

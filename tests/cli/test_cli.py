@@ -66,6 +66,15 @@ def test_summary_modes_and_plot_read_it(run_file, tmp_path, capsys):
     assert pictures == expected | ({"modes.png"} if several else set())
 
 
+def test_two_temperatures_are_told_as_they_are_typed():
+    """The parentheses were advised too, and refused."""
+    told = in_shell("run again with inverse_temperature=(0.192, 0.821) and (0.769, 3.28).")
+    assert told == "run again with --inverse-temperature 0.192,0.821 and 0.769,3.28."
+    typed = "fit t.csv --out run.nc --n-clusters 3 --sensitive sex --target joint --inverse-temperature 0.192,0.821"
+    assert parse(typed.split()).inverse_temperature == (0.192, 0.821)
+    assert in_shell("its columns sum to (120, 118)") == "its columns sum to (120, 118)"
+
+
 @pytest.mark.slow
 def test_demo_leaves_a_posterior_and_pictures_and_says_whether_chains_agree(tmp_path, capsys, short):
     assert main(["demo", "--out", str(tmp_path), *short[:6]]) == 0

@@ -18,7 +18,7 @@ import bayesfair as bf
 from bayesfair._compilations import compilations
 from bayesfair.estimators import bayesian_fair_mixture
 from bayesfair.models import Prior, sampler
-from bayesfair.plots.predictive_plot import predictive_checks
+from bayesfair.plots.checks import predictive_checks
 from bayesfair.posterior.schema import columns_of
 from bayesfair.reports import pictures
 

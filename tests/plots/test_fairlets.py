@@ -7,7 +7,7 @@ from matplotlib.collections import LineCollection
 
 import bayesfair as bf
 from bayesfair._draws import FairletDraws
-from bayesfair.plots.fairlets_plot import matched_points
+from bayesfair.plots.pairs import matched_points
 from bayesfair.posterior.tree import build_tree, draws_of
 
 PAIRS = np.array([[0, 1, 2, 0, 1, 2], [0, 1, 2, 0, 2, 1], [0, 1, 2, 0, 2, 1], [0, 1, 2, 0, 2, 1]])

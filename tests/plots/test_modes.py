@@ -6,8 +6,7 @@ from draws import with_modes
 from matplotlib import pyplot as plt
 
 import bayesfair as bf
-from bayesfair.plots.modes_plot import mode_clusterings
-from bayesfair.plots.uncertainty_plot import uncertainty_points
+from bayesfair.plots.scatter import mode_clusterings, uncertainty_points
 
 N_OBS = 60
 BEST = np.arange(N_OBS) % 3

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import bayesfair as bf
-from bayesfair.plots.pareto_plot import front, pareto
+from bayesfair.plots.costs import front, pareto
 
 
 def test_front_is_what_no_other_point_beats():

@@ -6,10 +6,10 @@ import pytest
 from matplotlib import pyplot as plt
 
 import bayesfair as bf
-from bayesfair.plots.elbow_plot import elbow_costs
-from bayesfair.plots.matrix import ordered_matrix
+from bayesfair.plots.costs import elbow_costs
+from bayesfair.plots.pairs import ordered_matrix
+from bayesfair.plots.scatter import uncertainty_points
 from bayesfair.plots.style import cluster_colors
-from bayesfair.plots.uncertainty_plot import uncertainty_points
 
 
 def test_points_are_the_principal_components_with_the_posterior_of_each(make_tree):
@@ -180,11 +180,11 @@ def test_trace_shows_the_scalars_on_which_chains_agree_least_and_their_r_hat(mak
     axes = bf.plots.trace(tree)
     labels = [ax.get_ylabel() for ax in axes[:, 0]]
     table = bf.posterior.summary(tree)
-    assert labels[0] == "clustering loss\nR-hat inf"
-    assert labels[1] == f"gap\nR-hat {table.loc['gap', 'r_hat']:.2f}"
+    assert labels[0] == "clustering loss\nR-hat infinite"
+    assert labels[1] == f"gap\nR-hat {table.loc['gap', 'r_hat']:.3f}"
     assert len(labels) == 6 < len(table) - 4
     assert not any("fairlet" in label for label in labels)
-    shown = [float(label.split()[-1]) for label in labels]
+    shown = [float(label.split()[-1].replace("infinite", "inf")) for label in labels]
     assert shown == sorted(shown, reverse=True)
     others = table.drop([label.split("\n")[0].replace(" ", "_") for label in labels])["r_hat"]
     assert min(shown) >= others.max() - 0.01  # to two digits
@@ -224,3 +224,13 @@ def test_elbow_pays_for_balance():
     np.testing.assert_allclose([line.get_ydata()[0] for line in ax.lines], total)
     with pytest.raises(ValueError, match="There are 50 fairlets"):
         elbow_costs(data.features, data.sensitive, [51])
+
+
+def test_components_of_equal_rows_and_of_columns_far_from_zero(make_tree):
+    """Equal rows have no variance to share; products of columns far from zero cancel."""
+    tree = make_tree()
+    near = uncertainty_points(tree)
+    tree["observed_data"]["X"][:] = tree["observed_data"]["X"] + 1e6
+    np.testing.assert_allclose(uncertainty_points(tree).position, near.position, atol=1e-6)
+    tree["observed_data"]["X"][:] = 1.0
+    assert uncertainty_points(tree).axes[0] == "principal component 1 (0% of variance)"

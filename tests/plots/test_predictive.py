@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 import bayesfair as bf
-from bayesfair.plots.predictive_plot import predictive_checks
+from bayesfair.plots.checks import predictive_checks
 
 TOWNS = [f"town {number}" for number in range(12)]
 

@@ -43,4 +43,4 @@ def test_reports_have_a_column_for_each_attribute_and_prints_too(capsys):
     assert table["off_by[sex x day]"].tolist() == [0.5] * 3 == table["off_by"].tolist()
     print_clusters("Clusters", LABELS, encode_groups(SENSITIVE), None)
     printed = " ".join(capsys.readouterr().out.split())
-    assert "its group's share: 2.00 for sex, 0.50 for day, 0.50 for sex x day." in printed
+    assert "share is off by 2.0 rows for sex, 0.50 of a row for day, 0.50 of a row for sex x day." in printed

@@ -10,7 +10,7 @@ from draws import draws_of, tree_of_draws
 
 import bayesfair as bf
 from bayesfair._draws import FairletDraws
-from bayesfair._percent import percent
+from bayesfair._numbers import percent
 from bayesfair.posterior import draws as labels_module
 from bayesfair.posterior.fairlets import matched_sentence
 from bayesfair.posterior.tree import build_tree

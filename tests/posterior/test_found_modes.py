@@ -109,7 +109,7 @@ def test_chains_that_stay_apart_have_modes_of_unknown_mass_in_the_order_of_their
     assert (table["upper"][1:] == INFINITE).all()
     np.testing.assert_allclose(occupancy(tree), [[0, 1, 0], [0, 0, 1], [0, 1, 0], [1, 0, 0]])
     assert modes_sentence(tree) == (
-        "3 modes in the draws; their masses are not known, so pooled draws weight them by where chains began. "
+        "3 modes in the draws; their masses are not known; pooled draws weight them by where chains began. "
         "Chains stay in different modes: 1 in the best, 2 in the second, 1 in the third."
     )
 
@@ -226,14 +226,14 @@ SENTENCES = [
     ),
     (
         others((np.nan, -20.5, 5.2)),
-        "2 modes from 32 starts; the mass of the second is not known (1 of 32 starts ended in the best one): bounds are too "
-        "wide; longer jumps, such as modes=bf.gibbs.ModeSearch(jumps=65537), may tell.",
+        "2 modes from 32 starts; the mass of the second is not known (1 of 32 starts ended in the best one): the bounds are "
+        "too wide, but longer jumps, such as modes=bf.gibbs.ModeSearch(jumps=65537), may narrow them.",
     ),
     (
         others((np.nan, -2.1, 1.3), (np.nan, -295.1, 244.1)),
         "3 modes from 32 starts; the mass of the second is 0.1 to 4 times the best one's; the mass of the third is not known "
-        "(1 of 32 starts ended in the best one): bounds are too wide; longer jumps, such as "
-        "modes=bf.gibbs.ModeSearch(jumps=65537), may tell.",
+        "(1 of 32 starts ended in the best one): the bounds are too wide, but longer jumps, such as "
+        "modes=bf.gibbs.ModeSearch(jumps=65537), may narrow them.",
     ),
     (
         others((np.nan, -20.5, -2.3)),
@@ -266,7 +266,7 @@ def test_sentences(one):
 def test_chains_in_modes_whose_masses_are_not_known_are_told():
     tree = with_modes(tree_of(stay(0, 0, 1)), [BEST, SECOND], **others(NAN, masses="not known"))
     said = (
-        "2 modes from 32 starts; the mass of the second is not known (1 of 32 starts ended in the best one), so pooled "
+        "2 modes from 32 starts; the mass of the second is not known (1 of 32 starts ended in the best one); pooled "
         "draws weight them by how often starts found them. Chains stay in different modes: 2 in the best, 1 in the second."
     )
     assert modes_sentence(tree) == summary(tree).sentences["modes"] == said
@@ -286,7 +286,7 @@ def test_chains_that_disagree_in_one_mode_are_told_another_thing(one):
 
 def test_chains_that_stand_still_have_no_r_hat_of_inf():
     told = of_r_hat(pd.Series({"lp": np.inf, "lambda_c": 1.256, "gap": 1.001}))
-    assert told == "R-hat is infinite (each chain stands still) for lp, 1.26 for lambda c; below 1.01 is wanted."
+    assert told == "R-hat is infinite (each chain stands still) for lp, 1.256 for lambda c; below 1.01 is wanted."
 
 
 def test_few_draws_are_in_one_mode_without_warnings():

@@ -5,7 +5,7 @@ import pytest
 from draws import draws_of
 
 import bayesfair as bf
-from bayesfair._percent import percent
+from bayesfair._numbers import percent
 from bayesfair.cli.output import print_summary
 from bayesfair.posterior.brief import brief
 from bayesfair.posterior.diagnostics import judge
@@ -64,7 +64,9 @@ def test_a_number_that_hardly_occurs_leaves_the_others_less_than_all():
     assert occupied_sentence(one) == said
     notes = {note.headline: note.text for note in brief(one)}
     assert notes["How many clusters:"] == said
-    assert notes["How sure:"].startswith("3 of 1,000 rows (under 1%) are elsewhere")
+    assert notes["How sure:"].startswith(
+        "3 of 1,000 rows (under 1%) have a probability above 10% of being in another cluster"
+    )
 
 
 def test_page_and_shell_tell_the_number_that_was_found(tree, tmp_path, capsys, monkeypatch):

@@ -8,6 +8,7 @@ import pytest
 import xarray as xr
 
 import bayesfair as bf
+from bayesfair._numbers import rounded_down
 from bayesfair.fairness import balance
 from bayesfair.fairness.guarantee import Guarantee
 from bayesfair.fairness.metrics import group_masses
@@ -27,7 +28,7 @@ from bayesfair.posterior.found_modes import modes_of, modes_sentence
 from bayesfair.posterior.guarantees import balance_to_keep, guarantee_sentence, masses_of
 from bayesfair.posterior.relabelling import numbered_alike
 from bayesfair.posterior.schema import dataset_of_guarantee, flat_labels, groups_of, other_than_run
-from bayesfair.posterior.sentences import guaranteed, rounded_down
+from bayesfair.posterior.sentences import guaranteed
 from bayesfair.posterior.tree import build_tree, draws_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few draws
@@ -115,7 +116,7 @@ def test_rows_may_get_other_names(run, groups, tmp_path):
     moved = labels.copy()
     moved["posterior"] = xr.DataTree(labels["posterior"].to_dataset().isel(obs=slice(None, None, -1)))
     if len(groups) > 1:  # else nothing tells which rows were moved
-        assert "nothing is guaranteed" in guarantee_sentence(moved)
+        assert "Nothing is guaranteed" in guarantee_sentence(moved)
     est = copy.copy(run)
     est.posterior_ = renamed(run.posterior_, names, groups)
     est.save(tmp_path / "run.nc")
@@ -142,7 +143,7 @@ def test_nothing_is_guaranteed_of_some_of_the_rows_or_of_rows_in_another_order(r
         assert guarantee_sentence(tree.isel(draw=slice(0, 20), missing_dims="ignore")).startswith("The ")
         for rows in ([*range(21)], [0] * 40, [*range(39, -1, -1)]):
             part = tree.isel(obs=rows, missing_dims="ignore")
-            assert "not the run's rows in its order: nothing is guaranteed for a part" in guarantee_sentence(part)
+            assert "not the run's rows in its order. Nothing is guaranteed for a part" in guarantee_sentence(part)
     assert guarantee_sentence(part) == summary(part).sentences["guarantee"]
     assert len(salso_partition(labels.isel(obs=slice(0, 21), missing_dims="ignore"))) == 21
 
@@ -152,7 +153,7 @@ def test_balance_is_that_of_the_rows_at_hand(run):
     least = [balance(draw, part["constant_data"]["group"].values) for draw in flat_labels(part)]
     assert np.min(least) < run.posterior_["sample_stats"]["balance"].min()
     np.testing.assert_allclose(summary(part).loc["balance", "mean"], np.mean(least))
-    assert f"draws have a Balance of at least {rounded_down(np.min(least), 3)} (" in " ".join(
+    assert f"draws have a Balance of at least {rounded_down(np.min(least))} (" in " ".join(
         note.text for note in brief(part)
     )
 

@@ -46,7 +46,7 @@ def test_repairs_are_balanced_and_say_what_they_cost(found, X):
     assert repairs.loc["as given", "cost_increase"] == 0
     assert repairs.loc["cheapest found", "within_ss"] <= repairs.loc["fewest moves", "within_ss"]
     more = repairs.loc["fewest moves", "cost_increase"]
-    assert f"Moving 17 rows (28%) makes every cluster balanced and costs {more:.1%} more" in str(found)
+    assert f"Moving 17 rows (28%) balances every cluster. It costs {more:.1%} more" in str(found)
     for name in repairs.index[1:]:
         labels = pd.Series(SEGMENT)
         labels[found.moves.index] = found.moves[name]
@@ -119,7 +119,7 @@ def test_the_repair_balances_each_attribute_beside_the_combinations():
         off = bf.fairness.report(moved, sensitive).attrs
         assert max(off["off_by[race]"], off["off_by[region]"], off["off_by[race x region]"]) < 1
         assert found.repairs.loc[repair, "is_balanced"]
-    assert "makes every cluster balanced, for each attribute by itself and for the combinations" in str(found)
+    assert "balances every cluster, for each attribute by itself and for the combinations." in str(found)
     assert "By attribute: race " in found.notes[0].text
     assert not bf.audit(labels, sensitive).repairs.loc["as given", "is_balanced"]
 
@@ -142,7 +142,7 @@ def test_balanced_combinations_whose_rows_add_up_are_no_all_clear():
     found = bf.audit(list("aaaabbbb"), sensitive)  # each day is a person, so that any clusters are balanced
     balance, short, _, repair = found.notes
     assert (balance.kind, balance.headline) == ("caution", "Balanced by combinations:")
-    assert "the combinations sex x day are" in balance.text
+    assert "every combination of sex x day has its share to within one row" in balance.text
     assert "farthest from its share is 2.0 rows off: " in balance.text
     assert "Cluster a holds 0 of group m (sex)" in short.text
     assert repair.text.startswith("Moving 3 rows")
@@ -154,7 +154,7 @@ def test_clusters_of_any_name_and_clusters_that_cost_nothing(X):
     said = str(bf.audit(named, SEX, X)).replace("overall", "gold")
     assert sorted(said) == sorted(str(bf.audit(SEGMENT, SEX, X)))  # in another order
     apart = bf.audit(SEGMENT, SEX, [[segment == "gold"] for segment in SEGMENT])
-    assert "and costs 10.9, where the clusters as given cost 0, in within-cluster" in str(apart)
+    assert "It costs 10.9 instead of 0 in within-cluster" in str(apart)
     alike = bf.audit(SEGMENT, SEX, np.ones((60, 1)))
     assert alike.repairs["cost_increase"].eq(0).all()
 

@@ -15,6 +15,7 @@ from tiers import tiers
 
 import bayesfair as bf
 from bayesfair._draws import FairletDraws
+from bayesfair._numbers import interval, intervals, rounded_down, rows_away, significant
 from bayesfair.cli import main
 from bayesfair.cli.output import print_point_estimate
 from bayesfair.fairlets.compositions import capacities, rule_of_small_groups
@@ -25,24 +26,23 @@ from bayesfair.posterior import reference_partition, relabel, write_tree
 from bayesfair.posterior.brief import brief
 from bayesfair.posterior.diagnostics import judge, warn_of_disagreement
 from bayesfair.posterior.schema import Column, dataset_of_guarantee, flat_labels, groups_of, guarantee_of
-from bayesfair.posterior.sentences import guaranteed, rounded_down, significant
+from bayesfair.posterior.sentences import guaranteed
 from bayesfair.posterior.tree import build_tree
 from bayesfair.posterior.tree import draws_of as drawn_of
 from bayesfair.reports import contents as contents_module
 from bayesfair.reports import pictures
 from bayesfair.reports.contents import (
-    alike,
     centre_table,
     cluster_table,
+    cost_of_fairness,
+    distance_table,
+    doubt_by_group,
     fairlet_text,
-    interval,
-    intervals,
     mode_table,
     point_beside_draws,
     read_contents,
     uncertain_table,
 )
-from bayesfair.reports.fairness_tables import cost_of_fairness, distance_table, doubt_by_group
 
 GIBBS = {"estimator": "GibbsFairClustering", "num_chains": 4, "target": "joint"}
 
@@ -77,8 +77,8 @@ def test_where_attributes_are_balanced_one_by_one_all_figures_of_balance_are_of_
     )
     regions = (columns[:, 1] == "n").sum() / (columns[:, 1] == "s").sum()
     told = next(note.text for note in brief(tree) if note.headline == "How balanced:")
-    assert f"The data have {regions:.3g}," in told
-    assert f"at least {rounded_down(tree['sample_stats']['balance'].values.min(), 3)} " in told
+    assert f"The data have {rounded_down(regions)}," in told
+    assert f"at least {rounded_down(tree['sample_stats']['balance'].values.min())} " in told
     read = read_contents(tree)
     of_draws = [
         [cluster_balance(group_masses(draw, groups), groups)[k] for draw in flat_labels(read.tree)] for k in range(3)
@@ -228,9 +228,9 @@ def test_what_fairness_costs_beside_k_means(contents, make_tree):
     said = cost_of_fairness(contents)
     plain = KMeans(3, n_init=5, random_state=0).fit(contents.X)
     fair = bf.fairness.distance_report(contents.X, contents.cluster).attrs["within_ss"]
-    assert f"That is {fair / plain.inertia_ - 1:.1%} more than {plain.inertia_:,.4g}" in said
+    assert f"That is {fair / plain.inertia_ - 1:.1%} more than {significant(plain.inertia_)}" in said
     off = bf.fairness.report(plain.labels_, contents.groups).attrs["off_by"]
-    assert f"a count is up to {off:,.1f} rows away from a group's share" in said
+    assert f"a count is up to {rows_away(off)} off a group's share" in said
     assert distance_table(contents)[1][-1][0] == "overall"
     assert "k-means without fairness: the price of fairness" in said
     assert "k-means without fairness. Without" in cost_of_fairness(read_contents(make_tree()))  # nobody promised any
@@ -345,23 +345,7 @@ def test_chains_that_stand_still(make_tree):
         assert headline in judge(still).headline
 
 
-def test_numbers_are_rounded_by_the_width_of_their_interval_and_names_that_are_cut_stay_apart():
-    assert interval(np.linspace(0.5, 0.7, 101)) == "0.60 [0.51, 0.69]"
-    assert interval(np.linspace(100, 2000, 101)) == "1,050 [204, 1,896]"
-    assert interval(np.full(5, 7)) == "7 [7, 7]"
-    assert interval(np.array([])) == "empty"
-    assert [significant(x) for x in (0.12345, 12.0, 123.456, 12345.6, np.nan)] == [
-        "0.123",
-        "12",
-        "123.5",
-        "12,346",
-        "none",
-    ]
-    assert [rounded_down(x, 3) for x in (0.7879, 0.5, 2 / 3, 0.8)] == ["0.787", "0.5", "0.666", "0.8"]
-    assert alike([0.5, 12.25, np.nan]) == ["0.5", "12.2", "none"]  # one number of decimals in a column
-    assert alike([1, 2000.0]) == ["1", "2,000"]
-    sizes = np.array([[0.0, 10.0, np.nan], [1.0, 20.0, np.nan]])
-    assert intervals(sizes) == ["0.5 [0.1, 0.9]", "15.0 [10.6, 19.4]", "empty"]
+def test_names_that_are_cut_stay_apart():
     shown = {"age": "age", "a" * 30: "a" * 21 + "..."}
     assert pictures._cut(list(shown)) == list(shown.values())
     years = ["income " * 5 + year for year in ("2019", "2020")]
@@ -381,7 +365,7 @@ def test_weights_are_told_on_the_page_and_in_the_shell(make_tree, tmp_path, caps
     labels = reference_partition(tree)
     print_point_estimate(SimpleNamespace(posterior_=tree, labels_=labels))
     weighed = bf.fairness.balance(labels, tree["constant_data"]["group"].values, sample_weight=weight)
-    said = f"These figures count rows. By weight, the least balance is {weighed:.3f}."
+    said = f"These figures count rows. By weight, the least balance is {rounded_down(weighed)}."
     assert capsys.readouterr().out.endswith(f"{said}\n")
 
 

@@ -5,8 +5,8 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 import bayesfair as bf
-from bayesfair.reports.contents import centre_table, interval, read_contents
-from bayesfair.reports.traits import cluster_traits, trait_table
+from bayesfair._numbers import interval
+from bayesfair.reports.contents import centre_table, cluster_traits, read_contents, trait_table
 
 
 def test_the_page_says_what_the_clusters_are_in_units_before_a_scaler(make_tree, tmp_path, unpainted):

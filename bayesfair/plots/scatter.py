@@ -1,19 +1,20 @@
-"""Clusters with their uncertainty: points coloured by cluster, sized by misclassification probability, shaped by group."""
+"""Rows in two dimensions, coloured by cluster: their uncertainty, its profile, and the modes of the posterior."""
 
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesfair._arrays import row_blocks
 from bayesfair._check import check_features, check_same_length, message
 from bayesfair._names import Axes, DataTree
-from bayesfair.plots.style import BESIDE, FIGURE_WIDTH, MARKERS, as_written, axes_or_new, cluster_colors
+from bayesfair._numbers import percent
+from bayesfair.plots.style import BESIDE, FIGURE_WIDTH, MARKERS, as_written, axes_or_new, cluster_colors, panels
+from bayesfair.posterior.found_modes import modes_of
 from bayesfair.posterior.guarantees import everyone
 from bayesfair.posterior.membership import misclassification_probability
 from bayesfair.posterior.point_estimates import reference_partition
 from bayesfair.posterior.relabelling import about
-from bayesfair.posterior.schema import check_rows_of, groups_of, observed_features
+from bayesfair.posterior.schema import check_rows_of, count_clusters, groups_of, observed_features
 from bayesfair.posterior.tables import evenly_spaced
 from bayesfair.posterior.view import View, once
 
@@ -23,6 +24,9 @@ TOLD = 3  # markers that readers can distinguish among many points
 # Share of the rows left out at either end; distance of others from the rest, in its widths, up to which they are shown.
 CENTRAL, REACH = 0.005, 0.4
 LAYERS = 8
+SHOWN_MODES, IN_ROW = 6, 3  # clusterings shown, and in one row
+_EACH, _ALONE = 0.33, 0.5  # heights of a row of axes, and of a single one, for width 1
+SAMPLE = 5_000  # rows of a mode above which a sample of them is drawn
 
 
 class Points(NamedTuple):
@@ -102,7 +106,12 @@ def uncertainty(
         )
     _number_centres(ax, points)
     ax.set(xlabel=points.axes[0], ylabel=points.axes[1])
-    ax.set_title(_title(len(points.cluster), len(shown), _clip(ax, points.position)), fontsize=10)
+    outside = _clip(ax, points.position)
+    remarks = [f"{len(shown):,} of {len(order):,} rows are drawn"] * (len(shown) < len(order))
+    remarks += [f"{outside:,} {'row is' if outside == 1 else 'rows are'} outside of the view"] * (outside > 0)
+    ax.set_title(
+        "\n".join(["Clusters and misclassification probability", *filter(None, ["; ".join(remarks)])]), fontsize=10
+    )
     as_written(ax.xaxis.label, ax.yaxis.label)
     _legends(ax, points, colors, names, len(shown))
     return ax
@@ -111,13 +120,6 @@ def uncertainty(
 def height_of_uncertainty(n_clusters, n_groups):
     """The height in inches of the picture, whose legend has a line for every cluster and group."""
     return max(0.62 * FIGURE_WIDTH, 0.17 * (n_clusters + min(n_groups, TOLD) + 7))
-
-
-def _title(n_obs, n_shown, outside):
-    """The title, with a second line on what is left out, if anything."""
-    remarks = [f"{n_shown:,} of {n_obs:,} rows are drawn"] * (n_shown < n_obs)
-    remarks += [f"{outside:,} {'row is' if outside == 1 else 'rows are'} outside of the view"] * (outside > 0)
-    return "\n".join(["Clusters and misclassification probability", *filter(None, ["; ".join(remarks)])])
 
 
 def _clip(ax, position):
@@ -200,18 +202,15 @@ def in_two_dimensions(X, names, columns=None):
         return np.column_stack([X[:, 0], np.arange(len(X))]), (names[0], "row")
     if X.shape[1] == 2:
         return X, (names[0], names[1])
-    position, share = principal_components(X)
-    return position, tuple(f"principal component {k + 1} ({share[k]:.0%} of variance)" for k in (0, 1))
+    from sklearn.decomposition import PCA
 
-
-def principal_components(X):
-    """Rows in the first two principal components (N, 2), and all shares of the variance; a block of rows at a time."""
-    mean, blocks = X.mean(0, dtype=np.float64), row_blocks(len(X))
-    products = sum((X[rows] - mean).T @ (X[rows] - mean) for rows in blocks)
-    variance, directions = np.linalg.eigh(products)
-    variance = np.maximum(variance[::-1], 0)
-    position = np.concatenate([(X[rows] - mean) @ directions[:, :-3:-1] for rows in blocks])
-    return position, variance / max(variance.sum(), np.finfo(float).tiny)
+    X = X - X.mean(0, dtype=np.float64)  # products of columns with a large mean would cancel
+    with np.errstate(invalid="ignore"):  # equal rows have no variance to share
+        found = PCA(2, svd_solver="covariance_eigh").fit(X)
+    shares = map(percent, np.nan_to_num(found.explained_variance_ratio_))
+    return found.transform(X), tuple(
+        f"principal component {k} ({share} of variance)" for k, share in enumerate(shares, 1)
+    )
 
 
 def _column(names, column):
@@ -299,3 +298,88 @@ def _descending(probability):
     values = np.sort(probability)[::-1]
     shown = evenly_spaced(len(values), MANY)
     return np.r_[0.0, (shown + 1) / len(values)], np.r_[values[0], values[shown]]
+
+
+class Clusterings(NamedTuple):
+    """`position` (obs, 2) on two `axes`; `labels` (modes, obs); `moved` from the best mode (modes, obs); `share` moved."""
+
+    position: np.ndarray
+    axes: tuple[str, str]
+    labels: np.ndarray
+    moved: np.ndarray
+    share: np.ndarray
+
+
+def mode_clusterings(tree, X=None, *, columns=None, sample=SAMPLE, seed=0) -> Clusterings:
+    """The arrays behind the picture of `modes`, for at most `sample` rows drawn at random (`seed`)."""
+    labels = modes_of(tree)["labels"].values.astype(int)
+    position, axes = project(tree, X, columns=columns)
+    moved = labels != labels[0]
+    rows = np.arange(len(position))
+    if len(rows) > sample:
+        rows = np.sort(np.random.default_rng(seed).choice(len(rows), sample, replace=False))
+    return Clusterings(position[rows], axes, labels[:, rows], moved[:, rows], moved.mean(axis=1))
+
+
+def modes(
+    tree: "DataTree", X: ArrayLike | None = None, *, columns: tuple[int | str, int | str] | None = None, figure=None
+) -> np.ndarray:
+    """Draw the clusterings of up to six modes.
+
+    Clusters have the same colours in all modes, and rows that are elsewhere than in the best mode are drawn large.
+    `bayesfair.posterior.modes` has the masses.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        A posterior with `labels` of shape (chain, draw, obs).
+    X : array-like of shape (n_obs, n_features), optional
+        Features. By default those in the tree.
+    columns : pair of int or str, optional
+        Two features by name or position. By default the first two principal components.
+    figure : matplotlib figure or subfigure, optional
+        By default a new one.
+
+    Returns
+    -------
+    numpy.ndarray
+        The matplotlib axes, one for each mode. More than 5,000 rows are sampled.
+
+    Raises
+    ------
+    ValueError
+        If `columns` does not name two features.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> axes = bf.plots.modes(est.posterior_)  # doctest: +SKIP
+    """
+    view = View.of(tree)
+    clusterings, colors = mode_clusterings(view, X, columns=columns), cluster_colors(count_clusters(view))
+    shown = min(SHOWN_MODES, len(clusterings.labels))
+    axes = panels(shown, min(shown, IN_ROW), FIGURE_WIDTH * (_ALONE if shown == 1 else _EACH), figure=figure)
+    for mode, ax in enumerate(axes):
+        _draw_clustering(ax, clusterings, mode, colors)
+    if shown == 1:
+        axes[0].set_title("One mode was found", fontsize=10)
+    return axes
+
+
+def _draw_clustering(ax, clusterings, mode, colors):
+    labels, moved = clusterings.labels[mode], clusterings.moved[mode]
+    crowd = np.clip(500 / len(labels), 0.15, 1.0)
+    many = len(labels) > SAMPLE // 2
+    stayed = {"s": 9 * crowd, "alpha": 0.7 if mode == 0 else 0.35}
+    for rows, style in ((~moved, stayed), (moved, {"s": 22 * crowd, "alpha": 0.95})):
+        ax.scatter(*clusterings.position[rows].T, c=colors[labels[rows]], linewidths=0, rasterized=many, **style)
+    more = "" if mode == 0 else f", {percent(clusterings.share[mode])} elsewhere"
+    ax.set_title(f"mode {mode + 1}{more}", fontsize=9)
+    ax.set(xticks=[], yticks=[])
+    for side in ax.spines.values():
+        side.set_color("0.8")
+
+
+def height_of_modes(num_modes):
+    """The height of the picture of so many modes, relative to its width."""
+    return _ALONE if num_modes == 1 else _EACH * -(-min(num_modes, SHOWN_MODES) // IN_ROW)
