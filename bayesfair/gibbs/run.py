@@ -68,9 +68,10 @@ class Chains:
             )
             for at, part in zip(behind, self._pool(parts_of_draws)):
                 parts[at] = part
-            seconds = max(time.perf_counter() - began, 1e-6)
-            faster = max(self._visits * CHUNK_SECONDS / seconds, FIRST_VISITS / 20)
-            self._visits = int(min(2 * self._visits, faster))
+            if any(done < n_draws for *_, done in parts):  # visits were too few, so all of them were made
+                seconds = max(time.perf_counter() - began, 1e-6)
+                faster = max(self._visits * CHUNK_SECONDS / seconds, FIRST_VISITS / 20)
+                self._visits = int(min(2 * self._visits, faster))
         self.states = [state for state, *_ in parts]
         draws = self._as_draws([room for _, room, _ in parts])
         if self.keep is not None:

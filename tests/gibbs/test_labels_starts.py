@@ -9,7 +9,10 @@ import pytest
 from bayesfair.fairness.groups import groups_for_fit
 from bayesfair.gibbs import Labels
 from bayesfair.gibbs.loss import resolve_loss
-from bayesfair.gibbs.target import Dispersion, Table
+from bayesfair.gibbs.run import Chains
+from bayesfair.gibbs.target import Dispersion, Table, empty_room
+from bayesfair.gibbs.units import EACH, INSIDE, VISITS
+from bayesfair.gibbs.walk import FEWEST
 
 
 def law_of(target, levels, crossed=True, n_obs=60):
@@ -67,3 +70,28 @@ def test_the_first_start_of_a_process_loads_no_jax():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_many_short_chunks_go_on():
+    """Sizes of tasks follow the clock, and may not grow without end where tasks are shorter than they could be."""
+    law = law_of(Labels(), (2,))
+    chains = Chains(law, law.starts(1), n_jobs=1)
+    for _ in range(80):
+        assert chains.draws(1, 1).labels.shape == (1, 1, 60)
+
+
+def test_penalties_rise_only_and_a_sweep_is_what_a_pass_brings():
+    """A penalty that is lowered until the chain leaves the balanced set may be left there when the warm-up ends."""
+    law = law_of(Labels(), (3,))
+    (state,) = law.starts(1)
+    before = state.strength.copy()
+    for _ in range(4):
+        law.learn(state, 8)
+        assert (state.strength >= before).all()
+        before = state.strength.copy()
+    each = state.number[EACH]
+    assert 0 < each < 60
+    visits, inside = state.step[VISITS], state.step[INSIDE]
+    law.advance(state, 3, 10**9, empty_room(law, 50), 0)
+    assert state.step[INSIDE] - inside == 50 * int(3 * max(each, 60 / FEWEST))
+    assert state.step[VISITS] - visits > 50 * int(3 * each)
