@@ -16,8 +16,7 @@ from bayesfair._names import DataTree
 from bayesfair._scaling import noted_scaling
 from bayesfair.engines.whole_fits import whole_or_not
 from bayesfair.fairness.groups import names_of_attributes
-from bayesfair.posterior.brief import brief
-from bayesfair.posterior.diagnostics import warn_of_disagreement
+from bayesfair.posterior.diagnostics import brief, warn_of_disagreement
 from bayesfair.posterior.draws import is_on_disk
 from bayesfair.posterior.files import write_tree
 from bayesfair.posterior.membership import misclassification_probability

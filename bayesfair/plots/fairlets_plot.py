@@ -11,8 +11,8 @@ from bayesfair.fairlets.decomposition import Decomposition, features_of
 from bayesfair.fairlets.members import fairlet_centers
 from bayesfair.plots.style import BESIDE, MARKERS, as_written, axes_or_new, cluster_colors
 from bayesfair.plots.uncertainty_plot import MANY, in_two_dimensions, project
-from bayesfair.posterior.fairlets import anchor_rows, fairlet_probability, pairs_of
 from bayesfair.posterior.guarantees import everyone
+from bayesfair.posterior.pairs import anchor_rows, fairlet_probability, pairs_of
 from bayesfair.posterior.schema import groups_of
 from bayesfair.posterior.view import View
 

@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike
 from bayesfair._check import check_integer, generator_of, message
 from bayesfair._names import Axes, DataTree
 from bayesfair.plots.style import axes_or_new
-from bayesfair.posterior.membership import co_clustering as probabilities
 from bayesfair.posterior.membership import misclassification_probability
+from bayesfair.posterior.pairs import co_clustering as probabilities
 from bayesfair.posterior.point_estimates import reference_partition
 from bayesfair.posterior.relabelling import about
 from bayesfair.posterior.view import View

@@ -121,11 +121,12 @@ def of_balance(num_draws: int, least: float, of_all: float) -> str:
     )
 
 
-def of_shares(farthest, each: dict) -> str:
-    """How far counts are from the groups' shares at most, overall and for each attribute."""
-    off, count, name, size = farthest
+def of_shares(groups: Groups, apart: dict) -> str:
+    """How far counts are from the groups' shares at most, overall and for each attribute; `apart` as `of_exact_balance`."""
+    *attributes, _ = apart
+    off, count, name, size = max(apart[one] for one in (attributes if groups.attributes else apart))
     within = "to within one row" if off < 1 else f"to within {ceil(off * 10) / 10:,.1f} rows"
-    told = "; ".join(f"{attribute}: {farthest_count(*one)}" for attribute, one in each.items())
+    told = "; ".join(f"{attribute}: {farthest_count(*apart[attribute])}" for attribute in attributes)
     return (
         f"In all draws every group has its share of every cluster {within}; the farthest count is {count:,} of {name} in a "
         f"cluster of {size:,}.{f' By attribute: {told}.' if told else ''}"

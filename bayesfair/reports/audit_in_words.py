@@ -7,7 +7,7 @@ import numpy as np
 from bayesfair._check import listed
 from bayesfair._percent import percent
 from bayesfair.fairness.balanced import is_exact
-from bayesfair.posterior.brief import Note
+from bayesfair.posterior.diagnostics import Note
 
 GIVEN, FEWEST, CHEAPEST = "as given", "fewest moves", "cheapest found"  # rows of the table of repairs
 TOLD = 5  # number of counts that sentences name

@@ -16,8 +16,8 @@ from bayesfair.plots.modes_plot import SHOWN, height_of_modes, modes
 from bayesfair.plots.profile_plot import height_of_profile, profile
 from bayesfair.plots.uncertainty_plot import TOLD, height_of_uncertainty, uncertainty, uncertainty_profile
 from bayesfair.posterior.diagnostics import scalar_table, worst_first
-from bayesfair.posterior.fairlets import holds_fairlets
 from bayesfair.posterior.found_modes import modes_of
+from bayesfair.posterior.pairs import holds_fairlets
 from bayesfair.posterior.sentences import counted
 from bayesfair.reports.contents import SHOWN_FEATURES
 
