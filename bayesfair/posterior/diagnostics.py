@@ -13,7 +13,7 @@ from bayesfair._partitions import partition_distance
 from bayesfair.fairness.metrics import cluster_balance
 from bayesfair.posterior import sentences
 from bayesfair.posterior.found_modes import chains_apart, modes_sentence, occupied_sentence
-from bayesfair.posterior.guarantees import farthest_counts, guarantee_sentence, has_groups, least_balance, masses_of
+from bayesfair.posterior.guarantees import balances, farthest_counts, guarantee_sentence, has_groups, masses_of
 from bayesfair.posterior.membership import DOUBTFUL, misclassification_probability
 from bayesfair.posterior.point_estimates import reference_partition
 from bayesfair.posterior.schema import UNFINISHED, flat_labels, groups_of, guarantee_of, scalars_of
@@ -77,7 +77,7 @@ def _scalars(tree):
     masses, groups = masses_of(tree), groups_of(tree)
     sizes = -np.sort(-masses.sum(axis=2), axis=1)
     # Anew: what was kept of the run is another number if these are a part of its rows.
-    derived = {} if groups is None else {"balance": np.nanmin(cluster_balance(masses, groups), axis=1)}
+    derived = {} if groups is None else {"balance": balances(masses, groups)}
     derived |= {f"cluster_size_{rank + 1}": of_rank for rank, of_rank in enumerate(sizes.T)}
     derived["distance_to_reference"] = partition_distance(flat, reference_partition(tree))
     derived |= _pairs(flat)
@@ -273,7 +273,7 @@ def _of_balance(tree):
         return [Note("caution", "No groups:", "this run knows no protected groups, so nothing here is about fairness.")]
     masses, given = masses_of(tree), guarantee_of(tree)
     of_all = float(cluster_balance(groups.sizes[None], groups)[0])
-    said = [promised, sentences.of_balance(len(masses), least_balance(masses, groups), of_all)]
+    said = [promised, sentences.of_balance(len(masses), balances(masses, groups).min(), of_all)]
     if given.kind != "exact":
         said = [sentences.of_shares(groups, farthest_counts(masses, groups)), *reversed(said)]
     ruled = tree.attrs.get("small_groups", "")

@@ -7,13 +7,14 @@ from scipy.spatial.distance import squareform
 from bayesfair._arviz import load_arviz_stats
 from bayesfair._check import message
 from bayesfair._names import DataFrame, Dataset, DataTree
-from bayesfair._partitions import partition_distance
+from bayesfair._partitions import partition_distance, tables_with
 from bayesfair.posterior import sentences
+from bayesfair.posterior.guarantees import balances
 from bayesfair.posterior.point_estimates import reference_partition
 from bayesfair.posterior.relabelling import number_modes
 from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of, holds_several_runs, variable
 from bayesfair.posterior.sentences import AVOIDS, STAYS
-from bayesfair.posterior.tables import balance_of, evenly_spaced, variation_of_information
+from bayesfair.posterior.tables import evenly_spaced, variation_of_information
 from bayesfair.posterior.view import once
 
 _COMPARED = 256  # draws of which all pairs are compared
@@ -75,7 +76,10 @@ def modes(tree: "DataTree") -> "DataFrame":
     found = modes_of(tree)
     labels, groups, n_clusters = found["labels"].values, groups_of(tree), count_clusters(tree)
     table = pd.DataFrame({name: found[name].values for name in MODE_FIGURES})
-    table["balance"] = np.nan if groups is None else balance_of(labels, groups, n_clusters)
+    table["balance"] = np.nan
+    if groups is not None:
+        masses = tables_with(labels, groups.code, len(groups.names), n_clusters).transpose(0, 2, 1)
+        table["balance"] = balances(masses, groups)
     table["sizes"] = [tuple(np.sort(np.bincount(one, minlength=n_clusters))[::-1].tolist()) for one in labels]
     table["distance"] = partition_distance(labels, labels[0].astype(int))
     table.index = pd.RangeIndex(1, len(labels) + 1, name="mode")

@@ -43,7 +43,7 @@ def is_kept(tree: "DataTree") -> bool:
         room = np.inf if groups.attributes else given.room if groups.crosses else 1
         return max(each, default=0) < 1 and combined < room
     least = given.min_balance if given.kind == "min_balance" else given.balance_of_fairlets
-    return least_balance(masses, groups) >= least - ROUNDING
+    return bool(balances(masses, groups).min() >= least - ROUNDING)
 
 
 def has_groups(tree) -> bool:
@@ -74,9 +74,9 @@ def everyone(tree) -> Groups:
     return Groups(np.zeros(flat_labels(tree).shape[1], np.int32), ("everyone",))
 
 
-def least_balance(masses, groups: Groups) -> float:
-    """The least balance of all clusters in all draws, from `masses_of`; empty clusters do not count."""
-    return float(np.nanmin(cluster_balance(masses, groups)))
+def balances(masses, groups: Groups) -> np.ndarray:
+    """The Balance of every draw (draws,), from `masses_of`: the least of its clusters, of which empty ones do not count."""
+    return np.nanmin(cluster_balance(masses, groups), axis=-1)
 
 
 @once
@@ -92,5 +92,5 @@ def balance_to_keep(tree: "DataTree") -> BalanceConstraint | Guarantee | None:
         return None
     if given.kind == "fairlets":
         return given if np.isfinite(given.ratio[~np.eye(len(given.ratio), dtype=bool)]).any() else None
-    least = least_balance(masses_of(tree), groups)
+    least = float(balances(masses_of(tree), groups).min())
     return balance_constraint(groups, least) if least > 0 else None

@@ -22,6 +22,7 @@ from bayesfair.posterior.schema import (
 from bayesfair.posterior.tables import binder_loss, count_labels
 from bayesfair.posterior.view import View
 
+HEAD = 1_000  # rows among which most clusters have one
 ROUNDS = 10  # of the likeliest partition and the numbers of clusters, each by the other
 
 
@@ -146,8 +147,14 @@ def order_by_size(partition, n_clusters):
 
 
 def _first_appearance(draw, n_clusters):
-    first = np.full(n_clusters, len(draw))
-    first[draw[::-1]] = np.arange(len(draw))[::-1]  # for repeated positions the last assignment, the first row, stays
+    """The first row of each cluster; as many as there are rows for an empty one."""
+    for part in (draw[:HEAD], draw):
+        first = np.full(n_clusters, len(draw))
+        first[part[::-1]] = np.arange(len(part))[
+            ::-1
+        ]  # for repeated positions the last assignment, the first row, stays
+        if first.max() < len(draw):
+            break
     return first
 
 
