@@ -563,13 +563,10 @@ class GibbsFairClustering(PosteriorEstimator):
     def _draw_to_store(self, chains, num_draws, table, earlier, facts):
         path, wanted = self._store.path, facts[WANTED]
 
-        def add(stored, chains, draws):
-            if stored is None:
-                return begin_run(path, self._tree_of(chains.law, chains.states, draws, table, facts), wanted)
-            stored.append(draws, arrays_of_run(chains.law, chains.states))
-            return stored
+        def begin(chains, draws):
+            return begin_run(path, self._tree_of(chains.law, chains.states, draws, table, facts), wanted)
 
-        with Writer(add, None if earlier is None else self._store.go_on(wanted)) as into:
+        with Writer(begin, None if earlier is None else self._store.go_on(wanted)) as into:
             draw(chains, num_draws, self.thinning_, into, self.progress_bar)
             give_back_freed()
             into.stored.finish(self._cost())

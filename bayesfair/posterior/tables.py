@@ -178,7 +178,8 @@ class _Compact(NamedTuple):
     def of(cls, labels, n_clusters):
         """Of all draws, in the smallest types: with many rows most are distinct."""
         columns, weight, _ = distinct_observations(labels)
-        smallest = (numbers.astype(np.min_scalar_type(numbers.max())) for numbers in (columns, weight))
+        order = np.argsort(weight, kind="stable")  # rows of weight 1 together, whose tables take less time
+        smallest = (numbers[order].astype(np.min_scalar_type(numbers.max())) for numbers in (columns, weight))
         return cls(labels, *smallest, n_clusters)
 
     def sizes(self):
@@ -197,7 +198,7 @@ class _Compact(NamedTuple):
         for at in row_blocks(len(self.columns), max(1, _BLOCK_ELEMENTS // width)):
             left, weight = self.one_hot(rows, at), self.weight[at].astype(np.float32)
             right = left if others == rows else self.one_hot(others, at)
-            weighted = left if (weight == 1).all() else left * weight  # BLAS takes half the time for left @ left.T
+            weighted = left if (weight == 1).all() else left * weight  # BLAS needs half the time for left @ left.T
             total = total + weighted @ right.T
         return total
 
