@@ -29,8 +29,7 @@ def table(arguments):
 
 
 def chunk(arguments, which, first):
-    from bayesfair._draws import Draws
-    from bayesfair.gibbs import Statistic
+    from bayesfair._draws import Draws, Statistic
 
     rng = np.random.default_rng(which)
     labels = np.tile(first, (arguments.chains, 1, 1))
@@ -54,16 +53,16 @@ def write(arguments, path):
     settings = {"n_clusters": arguments.n_clusters, "point": None}
     tree = build_tree(chunk(arguments, 0, first), X, Groups(group, ("a", "b")), **settings)
     tree["sampler_state"] = state_dataset(state)
-    run = begin_run(path, tree, 1, arguments.draws)
+    run = begin_run(path, tree, arguments.draws)
     for draw in range(1, arguments.draws):
-        run.append(chunk(arguments, draw, first), draw + 1, state)
+        run.append(chunk(arguments, draw, first), state)
     run.close()
 
 
 def finish(arguments, path):
     from bayesfair.posterior.store import continue_run
 
-    run = continue_run(path)
+    run = continue_run(path, arguments.draws)
     run.finish({})
     run.close()
 

@@ -18,8 +18,7 @@ from bayesfair._files import check_destination, write_whole
 from bayesfair._numbers import r_hat, rounded_down, rows, rows_away, signed_percent, significant
 from bayesfair._progress import progress
 from bayesfair.cli.entry import DONE, FAILED, WrongUse, in_shell, writing
-from bayesfair.posterior.brief import brief
-from bayesfair.posterior.diagnostics import judge, scalar_table
+from bayesfair.posterior.diagnostics import brief, judge, scalar_table
 from bayesfair.posterior.schema import cost_of, groups_of, variable
 from bayesfair.posterior.store import is_stored
 from bayesfair.posterior.view import View

@@ -1,5 +1,6 @@
 """The common part of both samplers' estimators: a fit is a tree, which is written to a file and read back."""
 
+import os
 from html import escape
 from os import PathLike
 from time import perf_counter
@@ -11,13 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._arrays import digest
 from bayesfair._check import attempt, column_names, message, random_state_of, storable_index
-from bayesfair._memory import peak_memory
+from bayesfair._memory import free_disk, free_memory, in_words, peak_memory
 from bayesfair._names import DataTree
 from bayesfair._scaling import noted_scaling
 from bayesfair.engines.whole_fits import whole_or_not
 from bayesfair.fairness.groups import names_of_attributes
-from bayesfair.posterior.brief import brief
-from bayesfair.posterior.diagnostics import warn_of_disagreement
+from bayesfair.posterior.diagnostics import brief, warn_of_disagreement
 from bayesfair.posterior.draws import is_on_disk
 from bayesfair.posterior.files import write_tree
 from bayesfair.posterior.membership import misclassification_probability
@@ -29,15 +29,18 @@ MAY_CHANGE = {"num_draws", "progress_bar", "n_jobs", "chain_method"}  # between 
 COLOURS = {"good": "#117733", "caution": "#ddcc77", "bad": "#882255"}  # the report's colours
 PLAIN = "#888888"
 _TABLE = "observed_data/X"
+_ROW = 300  # bytes per row that the tree and its summaries need beside the labels
+_DATA, _PAIRS, _LABEL, _FAIRLETS = 60, 600, 8, 40  # bytes per row while a Gibbs sampler runs; the last two of a chain
+_LARGE = 100_000_000  # bytes; less is never refused
 STYLE = "border-left: 0.4em solid {}; padding: 0.1em 0.8em; margin: 0.5em 0; max-width: 48em; overflow-wrap: anywhere"
 
 
 class PosteriorEstimator(ClusterMixin, BaseEstimator):
     """An estimator whose fit is an `xarray.DataTree`: its attributes with a trailing underscore are read from it.
 
-    `fit` sets `_seed` (`_draw_seed`), `_names` and `_row_names` (`_describe`), builds a tree of draws and rows with `_facts`
-    and passes it, with its run, to `_adopt`. Subclasses extend `_take`, which sets what `save` and `resume` need, and
-    `_derived`, which may fail; their `_run_of(tree)` makes the run of a file, with which their `_resume` goes on. `fit` and
+    `fit` sets `_seed` (`_draw_seed`), and `_names`, `_row_names` and `_columns` (`_describe`), builds a tree of draws and rows
+    with `_facts` and passes it, with its run, to `_adopt`. Subclasses extend `_take`, which sets what `save` and `resume` need,
+    and `_derived`, which may fail; their `_run_of(tree)` makes the run of a file, with which their `_resume` goes on. `fit` and
     `resume` are `whole_or_not`: an earlier posterior keeps all that belongs to it. The estimator keeps the view of its
     posterior, so that summaries of it compute each result once.
     """
@@ -112,25 +115,21 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         """For the tree's sample_stats: seconds, with compilation and the search for modes, and the process's peak bytes."""
         return {"sampling_time": perf_counter() - self._started, "peak_memory": peak_memory()}
 
-    def _describe(self, X, sensitive_features, **more):
-        """Take the names of the user's table X and of its sensitive columns, and `more` of its columns, for the tree."""
-        names, more = column_names(X), more | {"sensitive": names_of_attributes(sensitive_features)}
-        more |= {"named_by_text": names is not None and all(isinstance(name, str) for name in names)}
-        names = None if names is None else [str(name) for name in names]
-        self._names = {"feature_names": names, **more}
-        self._row_names, self._scaling = storable_index(X), noted_scaling(X)
+    def _describe(self, X, sensitive_features, names, codes, indicators=(), **more):
+        """Take for the tree what is known of the user's table: names of rows and columns, and the columns as encoded.
 
-    def _columns(self, names, levels, indicators=()) -> list[Column] | None:
-        """The columns of the encoded table, {name: levels} of codes among them; None without names."""
-        if names is None:
-            return None
-        scaling = self._scaling or {"mean": {}, "deviation": {}}
-        units = {name: (float(mean), float(scaling["deviation"][name])) for name, mean in scaling["mean"].items()}
-        kinds = dict.fromkeys(levels, "category") | dict.fromkeys(indicators, "indicator")
-        return [
-            Column(one, kinds.get(one, "number"), tuple(map(str, levels.get(one, ()))), *units.get(one, (0.0, 1.0)))
-            for one in names
-        ]
+        `names`: of the encoded columns, None without any; `codes`: {name: levels} of columns of codes; `more`: for `_names`.
+        """
+        given, scaling = column_names(X), noted_scaling(X) or {"mean": {}, "deviation": {}}
+        by_text = given is not None and all(isinstance(name, str) for name in given)
+        known = {"sensitive": names_of_attributes(sensitive_features), "named_by_text": by_text}
+        self._names = {"feature_names": None if given is None else list(map(str, given)), **more, **known}
+        self._row_names, self._columns = storable_index(X), None
+        if names is not None:
+            kinds = dict.fromkeys(codes, "category") | dict.fromkeys(indicators, "indicator")
+            units = {name: (float(mean), float(scaling["deviation"][name])) for name, mean in scaling["mean"].items()}
+            told = ((one, kinds.get(one, "number"), tuple(map(str, codes.get(one, ())))) for one in names)
+            self._columns = [Column(*one, *units.get(one[0], ())) for one in told]
 
     def _draw_seed(self):
         self._seed = int(random_state_of(self.random_state).randint(2**31 - 1))
@@ -171,9 +170,8 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         """The estimator that made the tree; `parameters` replace its settings."""
         estimator, about = cls(**settings_of(tree, cls) | parameters), tree.attrs
         estimator._seed, estimator._names = int(about["seed"]), of_attribute(tree["observed_data"].attrs["encoding"])
-        scaled = {one.name: one for one in columns_of(tree) if one.is_scaled}
-        means, deviations = ({name: getattr(one, part) for name, one in scaled.items()} for part in ("middle", "unit"))
-        estimator._scaling = {"mean": means, "deviation": deviations}
+        is_named = tree["observed_data"]["feature"].dtype.kind != "i"
+        estimator._columns = columns_of(tree) if is_named else None
         estimator.provenance = of_attribute(about.get("provenance", "None"))
         return estimator._adopt(tree, estimator._run_of(tree))
 
@@ -235,3 +233,50 @@ def _note_as_html(note):
     kind, headline, text = note
     style = STYLE.format(COLOURS.get(kind, PLAIN))
     return f'<div style="{style}"><strong>{escape(headline)}</strong> {escape(text)}</div>'
+
+
+def check_memory(
+    shape, n_clusters, dim, *, sampling=0, label_bytes=None, fairlets=0, remedy="Ask for fewer draws or chains."
+):
+    """Raise a ValueError if labels of this shape (chains, draws, obs) and what is made of them do not fit into memory.
+
+    `sampling`: bytes per row while draws are made. `label_bytes`: per label; by default twice the smallest type, as sampled and
+    in the tree. `fairlets`: bytes of the fairlets that draws keep.
+    """
+    label_bytes = 2 * np.min_scalar_type(-n_clusters).itemsize if label_bytes is None else label_bytes
+    labels, rest = label_bytes * np.prod(shape, dtype=float), _beside(shape, n_clusters, dim, sampling)
+    _check("memory", labels + fairlets + rest, free_memory(), shape, remedy)
+
+
+def sampler_bytes(num_chains, dim, *, moves_fairlets):
+    """Bytes per row of a Gibbs sampler beside its draws: its data and starts, and the chains' states, twice for a while."""
+    of_state = _FAIRLETS + 4 * dim if moves_fairlets else _LABEL
+    return _DATA + _PAIRS * moves_fairlets + 2 * num_chains * of_state
+
+
+def fairlet_bytes(num_chains, num_kept, num_obs):
+    """Upper bound of the bytes for the fairlets of so many draws per chain: there are fewer fairlets than rows."""
+    return float(num_chains) * num_kept * num_obs * np.min_scalar_type(-num_obs).itemsize
+
+
+def check_disk(path, shape, n_clusters, dim, *, sampling=0, fairlets=0):
+    """Raise a ValueError if a run does not fit on the disk of `path`, twice for a while, or its rest in memory."""
+    run = np.min_scalar_type(-n_clusters).itemsize * np.prod(shape, dtype=float) + 8 * shape[2] * dim
+    remedy = "Ask for fewer draws or chains, or choose another disk."
+    _check(f"disk of {os.fspath(path)!r}", 2 * run + fairlets, free_disk(path), shape, remedy)
+    beside = _beside(shape, n_clusters, dim, sampling)
+    _check("memory", beside, free_memory(), shape, "Ask for fewer draws or chains.")
+
+
+def _beside(shape, n_clusters, dim, sampling):
+    """Bytes of the draws' centres, original and renumbered, and of the sampler's needs or, after it, the summaries'."""
+    return 16 * shape[0] * shape[1] * n_clusters * dim + max(_ROW, sampling) * shape[2]
+
+
+def _check(place, needed, free, shape, remedy):
+    if free is None or needed <= free or needed < _LARGE:
+        return
+    num_chains, num_draws, num_obs = shape
+    rule = f"make draws that fit into the {in_words(free)} that the {place} has free"
+    got = f"{num_chains} chains of {num_draws:,} draws of {num_obs:,} rows, which take {in_words(needed)}"
+    raise ValueError(message("num_draws", rule, got, remedy))

@@ -26,9 +26,7 @@ from bayesfair.engines.tables import (
     refuse_groups_as_y,
 )
 from bayesfair.engines.whole_fits import whole_or_not
-from bayesfair.estimators.base import PosteriorEstimator
-from bayesfair.estimators.memory_needed import check_memory
-from bayesfair.fairness.groups import Groups
+from bayesfair.estimators.base import PosteriorEstimator, check_memory
 from bayesfair.fairness.metrics import gap
 from bayesfair.models.exchange import check_ladder
 from bayesfair.models.parameters import SMOOTHING, Prior, check_prior
@@ -36,8 +34,8 @@ from bayesfair.models.run import RunSettings, make_run
 from bayesfair.models.sampler import resolve_chain_method
 from bayesfair.models.starts import STARTS
 from bayesfair.posterior.files import read_run
-from bayesfair.posterior.guarantees import masses_of
-from bayesfair.posterior.schema import STATE, WANTED, arrays_of, state_dataset
+from bayesfair.posterior.guarantees import everyone, masses_of
+from bayesfair.posterior.schema import STATE, WANTED, arrays_of, groups_of, state_dataset
 from bayesfair.posterior.settings import as_attribute
 from bayesfair.posterior.tree import build_tree, draws_of
 
@@ -218,7 +216,9 @@ class BayesianFairMixture(PosteriorEstimator):
         check_memory(shape, self.n_components, x.shape[1] + codes.shape[1], label_bytes=LABEL_BYTES)
         self._draw_seed()
         levels = [] if encoder.levels is None else [part.tolist() for part in encoder.levels.categories_]
-        self._describe(X, sensitive_features, **self._kinds(X), levels=levels, groups=list(groups.names))
+        kinds = self._kinds(X)
+        names, codes_of = kinds["continuous"] + kinds["categorical"], dict(zip(kinds["categorical"], levels))
+        self._describe(X, sensitive_features, names, codes_of, **kinds, levels=levels)
         run = self._make_run(x, codes, groups, encoder)
         if self.inference == "svi":
             self._wanted = num_draws = self.num_chains * self.num_draws
@@ -264,16 +264,13 @@ class BayesianFairMixture(PosteriorEstimator):
         return self
 
     def _finish(self, run):
-        names = self._names
         tree = build_tree(
             run.labelled,
             np.hstack([run.x, run.codes]),
             run.groups if len(run.groups.names) > 1 else None,
             facts=self._facts(**{WANTED: self._wanted}),
-            columns=self._columns(
-                names["continuous"] + names["categorical"], dict(zip(names["categorical"], names["levels"]))
-            ),
-            encoding=as_attribute(names),
+            columns=self._columns,
+            encoding=as_attribute(self._names),
             obs_names=self._row_names,
             n_clusters=self.n_components,
             parameters=run.parameters,
@@ -281,7 +278,7 @@ class BayesianFairMixture(PosteriorEstimator):
             point=None,
         )
         if "continuous" in tree["posterior"].sizes:
-            tree["posterior"] = tree["posterior"].to_dataset().assign_coords(continuous=names["continuous"])
+            tree["posterior"] = tree["posterior"].to_dataset().assign_coords(continuous=self._names["continuous"])
         if "log_prior" in run.draws:
             lp = tree["sample_stats"].to_dataset()[["lp"]]
             tree["log_prior"] = lp.copy(data={"lp": run.draws["log_prior"]}).rename(lp=PRIOR)
@@ -466,14 +463,13 @@ class BayesianFairMixture(PosteriorEstimator):
         return cls._of_file(read_run(path, cls))
 
     def _run_of(self, tree):
-        names, X, constant = self._names, tree["observed_data"]["X"].values, tree["constant_data"]
+        names, X = self._names, tree["observed_data"]["X"].values
         self._wanted = int(tree.attrs[WANTED])
         dim = len(names["continuous"])
         x, codes = X[:, :dim], X[:, dim:].astype(np.int32)
         middle, spread, _ = center_and_spread(x) if dim else (np.zeros(0),) * 3
         encoder = Encoder(middle, np.where(spread > 0, spread, 1.0), encoder_of(names["levels"]))
-        group = constant["group"].values if "group" in constant else np.zeros(len(X), np.int32)
-        run = self._make_run(x, codes, Groups(group, tuple(names["groups"])), encoder)
+        run = self._make_run(x, codes, groups_of(tree) or everyone(tree), encoder)
         return run.with_state(arrays_of(tree[STATE]), self.num_chains) if STATE in tree.children else run
 
 

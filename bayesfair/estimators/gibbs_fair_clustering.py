@@ -1,5 +1,6 @@
 """`GibbsFairClustering`: the sampler behind scikit-learn's interface, its posterior as an ArviZ tree."""
 
+from functools import wraps
 from os import PathLike
 from typing import Literal, Self
 
@@ -7,8 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from bayesfair._arrays import cluster_sums, code_masses
-from bayesfair._check import check_integer, check_positive_weights, check_same_rows, column_names, message
+from bayesfair._check import (
+    Refusal,
+    check_integer,
+    check_positive_weights,
+    check_same_rows,
+    column_names,
+    message,
+)
 from bayesfair._draws import concatenate
 from bayesfair._memory import give_back_freed
 from bayesfair._scaling import warn_of_scales
@@ -17,10 +24,15 @@ from bayesfair.balanced.placement import balanced_placement
 from bayesfair.engines.samples import check_distinct
 from bayesfair.engines.tables import categorical_positions, read_columns, read_groups, refuse_groups_as_y
 from bayesfair.engines.whole_fits import whole_or_not
-from bayesfair.estimators.base import PosteriorEstimator
-from bayesfair.estimators.memory_needed import check_disk, check_memory, fairlet_bytes, sampler_bytes
-from bayesfair.estimators.mixed_tables import MixedTable, mixed_table, rows_in_reach
-from bayesfair.estimators.new_rows import distances, place_fairlets, soft_memberships
+from bayesfair.estimators.base import PosteriorEstimator, check_disk, check_memory, fairlet_bytes, sampler_bytes
+from bayesfair.estimators.mixed_tables import (
+    MixedTable,
+    distances,
+    mixed_table,
+    place_fairlets,
+    rows_in_reach,
+    soft_memberships,
+)
 from bayesfair.estimators.saved_runs import (
     Store,
     Writer,
@@ -30,7 +42,6 @@ from bayesfair.estimators.saved_runs import (
     memory_of,
     modes_dataset,
 )
-from bayesfair.estimators.withdrawn import ARGUMENTS, refusing
 from bayesfair.fairlets.dissimilarity import Minkowski
 from bayesfair.fairness.balanced import balance_constraint
 from bayesfair.fairness.groups import check_same_attributes, known_groups
@@ -44,6 +55,7 @@ from bayesfair.gibbs.run import Chains, InMemory, KeepFairlets, draw, warm_up
 from bayesfair.gibbs.target import Dispersion, Table
 from bayesfair.gibbs.targets import resolve_target, resolve_temperature
 from bayesfair.gibbs.thinning import suitable_thinning
+from bayesfair.posterior.draws import as_labels
 from bayesfair.posterior.files import read_run, read_tree
 from bayesfair.posterior.point_estimates import map_partition
 from bayesfair.posterior.schema import (
@@ -60,9 +72,39 @@ from bayesfair.posterior.schema import (
 from bayesfair.posterior.settings import NOT_KEPT, as_attribute, of_attribute
 from bayesfair.posterior.store import begin_run, check_store, is_stored
 from bayesfair.posterior.tables import evenly_spaced
-from bayesfair.posterior.tree import build_tree, draws_of
+from bayesfair.posterior.tree import build_tree, cluster_means, draws_of
 
 PREDICTIVE_DRAWS = 400  # draws over which memberships of new rows are averaged
+_SEARCH = "Use modes=bf.gibbs.ModeSearch"
+WITHDRAWN = {
+    "composition": "It is a setting of the target: use target=bf.gibbs.Joint(composition=...), Cut or Optimal.",
+    "crossed": "It is a setting of the target: use target=bf.gibbs.Labels(crossed=...).",
+    "fairlet_move": "It is a setting of the target: use target=bf.gibbs.Joint(fairlet_move=...), or Cut.",
+    "inner_steps": "It is a setting of the target: use target=bf.gibbs.Cut(inner_steps=...).",
+    "keep_fairlets": "It is a setting of the target: use target=bf.gibbs.Joint(keep_fairlets=...), or Cut.",
+    "mesh": "Chains are joblib tasks: use n_jobs=, or joblib.parallel_config for processes and clusters.",
+    "min_balance": "It is a setting of the target: use target=bf.gibbs.Labels(min_balance=...).",
+    "mode_jumps": f"{_SEARCH}(jumps=...), or modes=None for no search.",
+    "num_starts": f"{_SEARCH}(num_starts=...), or modes=None for no search.",
+    "power": "Use loss=bf.gibbs.Minkowski(power=...).",
+    "reallocation": "Leave it out: there is one kernel, which serves every size.",
+    "size_max": "It is a setting of the target: use target=bf.gibbs.Labels(size_max=...).",
+    "size_min": "It is a setting of the target: use target=bf.gibbs.Labels(size_min=...).",
+    "tempering": "Replicas made no round trip beyond 100 rows. Use modes=, whose jumps cross between modes.",
+}
+
+
+def refusing_withdrawn(init):
+    """Decorate `__init__` so that withdrawn keywords raise a TypeError with their sentence; its signature stays."""
+
+    @wraps(init)
+    def checked(self, *args, **settings):
+        for name in settings:
+            if name in WITHDRAWN:
+                raise TypeError(Refusal(f"{type(self).__name__}({name}=...) is withdrawn. {WITHDRAWN[name]}"))
+        init(self, *args, **settings)
+
+    return checked
 
 
 class GibbsFairClustering(PosteriorEstimator):
@@ -159,7 +201,7 @@ class GibbsFairClustering(PosteriorEstimator):
 
     __metadata_request__fit = {"sensitive_features": True, "sample_weight": True}  # noqa: RUF012
 
-    @refusing(ARGUMENTS)
+    @refusing_withdrawn
     def __init__(
         self,
         n_clusters: Count = 3,
@@ -261,7 +303,8 @@ class GibbsFairClustering(PosteriorEstimator):
         groups = read_groups(self, sensitive_features, len(columns.continuous), X=X)
         rows = self._mixed.numbers(columns)
         self._mixed = self._mixed.counted(rows, self._loss, weight)
-        self._describe(X, sensitive_features, mixed=self._mixed._asdict())
+        mixed = self._mixed
+        self._describe(X, sensitive_features, mixed.names, {}, mixed.indicators, mixed=mixed._asdict())
         self._kept_of = self.num_draws
         self._check_room(rows, self.num_draws)
         self._draw_seed()
@@ -505,7 +548,7 @@ class GibbsFairClustering(PosteriorEstimator):
             X,
             groups,
             facts=facts,
-            columns=self._columns(self._mixed.names, {}, self._mixed.indicators),
+            columns=self._columns,
             guarantee=law.guarantee,
             encoding=as_attribute(self._names),
             obs_names=self._row_names,
@@ -520,13 +563,10 @@ class GibbsFairClustering(PosteriorEstimator):
     def _draw_to_store(self, chains, num_draws, table, earlier, facts):
         path, wanted = self._store.path, facts[WANTED]
 
-        def add(stored, chains, draws):
-            if stored is None:
-                return begin_run(path, self._tree_of(chains.law, chains.states, draws, table, facts), wanted)
-            stored.append(draws, arrays_of_run(chains.law, chains.states))
-            return stored
+        def begin(chains, draws):
+            return begin_run(path, self._tree_of(chains.law, chains.states, draws, table, facts), wanted)
 
-        with Writer(add, None if earlier is None else self._store.go_on(wanted)) as into:
+        with Writer(begin, None if earlier is None else self._store.go_on(wanted)) as into:
             draw(chains, num_draws, self.thinning_, into, self.progress_bar)
             give_back_freed()
             into.stored.finish(self._cost())
@@ -547,12 +587,8 @@ class GibbsFairClustering(PosteriorEstimator):
         lambdas = [name for name, values in posterior.data_vars.items() if values.attrs.get("kind") == "parameter"]
         return super()._derived() | {
             "inverse_temperature_": lambda: tuple(float(posterior[name].mean(dtype=float)) for name in lambdas),
-            "cluster_centers_": lambda: self._means(X, weight),
+            "cluster_centers_": lambda: cluster_means(as_labels(self.labels_[None]), X, self.n_clusters, weight)[0],
         }
-
-    def _means(self, X, weight):
-        mass = code_masses(self.labels_, self.n_clusters, weight)[:, None]
-        return cluster_sums(X, self.labels_, self.n_clusters, weight) / np.where(mass > 0, mass, np.nan)
 
     @property
     def map_labels_(self) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Encode tables of numbers and categories as numbers, so that a loss measures the distances of mixed tables.
+"""Tables of numbers and categories as numbers, so that a loss measures their distances; and where new rows belong.
 
 Two rows pay for every categorical column in which they differ, beside the cost of their numbers. For squared distances
 this is the dissimilarity of k-prototypes (Huang 1998, eq. 2), d(x, y) = ||x - y||^2 + gamma #{columns in which they
@@ -9,13 +9,17 @@ are unscaled: a column then costs the entropy of its levels in the cluster (the 
 multinomial, Celeux and Govaert 1991), or the sum of the entropies of its indicators.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import softmax
 
+from bayesfair._arrays import cluster_sums, row_blocks
 from bayesfair._check import message, tell
 from bayesfair._scaling import Scaling, center_and_spread, scaling_of
 from bayesfair.engines.tables import FEW_ROWS, Columns, Encoder, encoder_of, fit_encoder
+from bayesfair.fairlets.decomposition import decompose
 from bayesfair.fairlets.dissimilarity import Minkowski
 from bayesfair.gibbs.dimensions import dimensions_that_count
 from bayesfair.gibbs.loss import Loss, NamedLoss
@@ -126,3 +130,33 @@ def rows_in_reach(X, loss: Loss | NamedLoss, names) -> np.ndarray:
         raise ValueError(message("X", rule, got, "Divide every column by it."))
     far = np.abs(scaling.middle).max(initial=0.0) > FAR * 2.0**scaling.exponent
     return Scaling(scaling.middle, 0).rows(X) if far and loss.translation_invariant else X
+
+
+def distances(dissimilarity, X, centers):
+    """Cost of every row of X (N, d) for every centre (K, d): (N, K), infinite for an empty cluster, whose centre is NaN.
+
+    It is large if the loss has the centre at the edge of its domain and the row elsewhere.
+    """
+    inside = dissimilarity.interior(np.asarray(centers, np.float64))
+    far = np.stack([dissimilarity.to_center(X, center) for center in inside], 1)
+    return np.where(np.isnan(centers).any(1), np.inf, far)
+
+
+def soft_memberships(dissimilarity, X, centers, inverse_temperatures):
+    """softmax_k(-lambda d(x, m_k)) (N, K), the mean over draws of centres (draws, K, d) and lambda (draws,)."""
+    soft = np.zeros((len(X), centers.shape[1]))
+    for rows in row_blocks(len(X)):
+        for of_draw, temperature in zip(centers, inverse_temperatures):
+            soft[rows] += softmax(-temperature * distances(dissimilarity, X[rows], of_draw), axis=1)
+    return soft / len(centers)
+
+
+def place_fairlets(X, cost, groups, composition, settings):
+    """Labels (N,) of whole fairlets, each in the cluster that is cheapest for its members; `settings`: of `decompose`.
+
+    A composition that counts the fairlets of another table is replaced by "auto".
+    """
+    if not isinstance(composition, (str, Mapping)) and np.ndim(composition) != 1:
+        composition = "auto"
+    fairlet = decompose(X, groups, composition, **settings).fairlet
+    return cluster_sums(cost, fairlet, fairlet.max() + 1).argmin(1)[fairlet]

@@ -90,14 +90,17 @@ class Store:
 class Writer:
     """Receives the draws of `gibbs.draw`, on disk, chunk by chunk. `done`: how many since it was opened.
 
-    `add(stored, run, draws)` returns the stored run with the draws added: a new one for None, and None if another writes.
+    `begin(chains, draws)` makes the stored run of the first chunk, if there is none to go on with.
     """
 
-    def __init__(self, add, stored=None):
-        self._add, self.stored, self.done = add, stored, 0
+    def __init__(self, begin, stored=None):
+        self._begin, self.stored, self.done = begin, stored, 0
 
-    def append(self, run, draws):
-        self.stored = self._add(self.stored, run, draws)
+    def append(self, chains, draws):
+        if self.stored is None:
+            self.stored = self._begin(chains, draws)
+        else:
+            self.stored.append(draws, arrays_of_run(chains.law, chains.states))
         self.done += draws.labels.shape[1]
 
     def __enter__(self):

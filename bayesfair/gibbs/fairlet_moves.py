@@ -173,10 +173,10 @@ def random_rows(s, movers, group, order, starts):
 @inner
 def have_same_bounds(lower, upper, f, h):
     """Whether fairlets f and h may have the same members: an anchor keeps the composition that was asked for it."""
+    same = True
     for g in range(lower.shape[1]):
-        if lower[f, g] != lower[h, g] or upper[f, g] != upper[h, g]:
-            return False
-    return True
+        same &= lower[f, g] == lower[h, g] and upper[f, g] == upper[h, g]
+    return same
 
 
 @inner

@@ -12,10 +12,10 @@ from bayesfair.fairlets.decomposition import Decomposition, features_of
 from bayesfair.fairlets.members import fairlet_centers
 from bayesfair.plots.scatter import MANY, in_two_dimensions, project
 from bayesfair.plots.style import BESIDE, MARKERS, as_written, axes_or_new, cluster_colors
-from bayesfair.posterior.fairlets import anchor_rows, fairlet_probability, pairs_of
 from bayesfair.posterior.guarantees import everyone
-from bayesfair.posterior.membership import co_clustering as probabilities
 from bayesfair.posterior.membership import misclassification_probability
+from bayesfair.posterior.pairs import anchor_rows, fairlet_probability, pairs_of
+from bayesfair.posterior.pairs import co_clustering as probabilities
 from bayesfair.posterior.point_estimates import reference_partition
 from bayesfair.posterior.relabelling import about
 from bayesfair.posterior.schema import groups_of

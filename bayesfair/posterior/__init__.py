@@ -2,14 +2,11 @@
 
 from bayesfair._partitions import partition_distance
 from bayesfair.posterior.diagnostics import diagnostic_vars, summary
-from bayesfair.posterior.fairlets import fairlet_graph, fairlet_probability
 from bayesfair.posterior.files import read_tree, write_tree
-from bayesfair.posterior.found_modes import modes
-from bayesfair.posterior.given_draws import tree_from_labels
-from bayesfair.posterior.graphs import co_clustering_graph
-from bayesfair.posterior.membership import co_clustering, memberships, misclassification_probability
+from bayesfair.posterior.found_modes import modes, occupied_clusters
+from bayesfair.posterior.membership import memberships, misclassification_probability
 from bayesfair.posterior.merging import concatenate
-from bayesfair.posterior.occupied import occupied_clusters
+from bayesfair.posterior.pairs import co_clustering, co_clustering_graph, fairlet_graph, fairlet_probability
 from bayesfair.posterior.point_estimates import (
     CredibleBall,
     binder_partition,
@@ -23,6 +20,7 @@ from bayesfair.posterior.profiles import profile
 from bayesfair.posterior.relabelling import relabel
 from bayesfair.posterior.salso import salso_partition
 from bayesfair.posterior.temperatures import temperature_sensitivity
+from bayesfair.posterior.tree import tree_from_labels
 
 __all__ = [
     "CredibleBall",

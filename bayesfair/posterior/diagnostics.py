@@ -1,6 +1,7 @@
-"""Scalars of the posterior that show convergence, and the verdict on them; labels are never averaged."""
+"""Scalars of the posterior that show convergence, the verdict on them, and a posterior in short; labels are never averaged."""
 
 import warnings
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,22 +11,13 @@ from bayesfair._draws import COMPARED
 from bayesfair._names import DataFrame, Dataset, DataTree
 from bayesfair._partitions import partition_distance
 from bayesfair.fairness.metrics import cluster_balance
-from bayesfair.posterior.found_modes import chains_apart, modes_sentence
-from bayesfair.posterior.guarantees import guarantee_sentence, masses_of
-from bayesfair.posterior.occupied import occupied_sentence
+from bayesfair.posterior import sentences
+from bayesfair.posterior.found_modes import chains_apart, modes_sentence, occupied_sentence
+from bayesfair.posterior.guarantees import balances, farthest_counts, guarantee_sentence, has_groups, masses_of
+from bayesfair.posterior.membership import DOUBTFUL, misclassification_probability
 from bayesfair.posterior.point_estimates import reference_partition
-from bayesfair.posterior.schema import flat_labels, groups_of, scalars_of
-from bayesfair.posterior.sentences import (
-    ENOUGH,
-    R_HAT_BAD,
-    R_HAT_GOOD,
-    VERDICTS,
-    Verdict,
-    of_few_draws,
-    of_fixed_fairlets,
-    of_r_hat,
-    verdict,
-)
+from bayesfair.posterior.schema import UNFINISHED, flat_labels, groups_of, guarantee_of, scalars_of
+from bayesfair.posterior.sentences import ENOUGH, R_HAT_BAD, R_HAT_GOOD, VERDICTS, Verdict, verdict
 from bayesfair.posterior.temperatures import temperature_sentence
 from bayesfair.posterior.view import once
 
@@ -33,6 +25,11 @@ ROUNDING = 1e-6  # relative, of float32 sums: chains may number one partition di
 FEWEST_DRAWS = 4  # per chain: with fewer neither R-hat nor an effective sample size exists
 _ROUNDING_STEPS = 16  # of float32, possible between sums of the same terms
 _PAIRS_SHOWN, _PAIRS_TRIED = 3, 200
+FURTHER = {  # what `summary` and `brief` tell beside the verdict and the guarantee
+    "modes": ("What else there is:", modes_sentence),
+    "occupied": ("How many clusters:", occupied_sentence),
+    "temperature": ("How much the inverse temperature matters:", temperature_sentence),
+}
 
 
 def diagnostic_vars(tree: "DataTree", *, constant: bool = False) -> "Dataset":
@@ -80,7 +77,7 @@ def _scalars(tree):
     masses, groups = masses_of(tree), groups_of(tree)
     sizes = -np.sort(-masses.sum(axis=2), axis=1)
     # Anew: what was kept of the run is another number if these are a part of its rows.
-    derived = {} if groups is None else {"balance": np.nanmin(cluster_balance(masses, groups), axis=1)}
+    derived = {} if groups is None else {"balance": balances(masses, groups)}
     derived |= {f"cluster_size_{rank + 1}": of_rank for rank, of_rank in enumerate(sizes.T)}
     derived["distance_to_reference"] = partition_distance(flat, reference_partition(tree))
     derived |= _pairs(flat)
@@ -143,11 +140,7 @@ def summary(tree: "DataTree") -> "DataFrame":
 
     table, agreed = scalar_table(tree), judge(tree)
     told = {"verdict": f"{agreed.headline} {agreed.evidence}", "guarantee": guarantee_sentence(tree)}
-    told |= {
-        "modes": modes_sentence(tree),
-        "occupied": occupied_sentence(tree),
-        "temperature": temperature_sentence(tree),
-    }
+    told |= {name: tell(tree) for name, (_, tell) in FURTHER.items()}
     return with_sentences(table, {name: text for name, text in told.items() if text})
 
 
@@ -199,7 +192,7 @@ def warn_of_disagreement(tree, remedy=""):
 def judge(tree: "DataTree") -> Verdict:
     """The verdict on the chains of a posterior, with its modes if they disagree, and what is not proved of the fairlets."""
     found, gap = _of_chains(tree), tree.attrs.get("fairlet_gap", "")
-    return found._replace(evidence=f"{found.evidence} {of_fixed_fairlets(gap)}") if gap else found
+    return found._replace(evidence=f"{found.evidence} {sentences.of_fixed_fairlets(gap)}") if gap else found
 
 
 @once
@@ -210,20 +203,20 @@ def _of_chains(tree):
         return verdict("too few", draws=sizes["draw"])
     if is_guide(tree):
         return VERDICTS["of a guide"]
-    moving = _moving_scalars(scalar_table(tree))
+    table = scalar_table(tree)
+    moving = table[_moves(table)]
     if moving.empty:
         return VERDICTS["nothing moved"]
     ess = float(np.nanmin(moving[["ess_bulk", "ess_tail"]].to_numpy(), initial=np.inf))
-    few = of_few_draws(ess)
+    few = sentences.of_few_draws(ess)
     if sizes["chain"] == 1:
         return verdict("one chain", few=few)
     r_hat = moving["r_hat"].fillna(np.inf).sort_values(ascending=False)  # no R-hat: each chain stands still
-    worst, largest = of_r_hat(r_hat), r_hat.iloc[0]
+    worst, largest = sentences.of_r_hat(r_hat), r_hat.iloc[0]
     if largest >= R_HAT_BAD:
-        apart = chains_apart(tree)
-        return (
-            verdict("in modes", worst=worst, modes=modes_sentence(tree)) if apart else verdict("disagree", worst=worst)
-        )
+        if chains_apart(tree):
+            return verdict("in modes", worst=worst, modes=modes_sentence(tree))
+        return verdict("disagree", worst=worst)
     if largest >= R_HAT_GOOD:
         return verdict("nearly", worst=worst, few=few)
     return verdict("few independent", few=few.lstrip()) if ess < ENOUGH else verdict("agree", r_hat=largest, ess=ess)
@@ -231,17 +224,13 @@ def _of_chains(tree):
 
 def worst_first(summary):
     """The rows of the scalars that move: largest R-hat first, then smallest effective sample size."""
-    moving = _moving_scalars(summary)
+    moving = summary[_moves(summary)]
     doubt = np.lexsort([moving["ess_bulk"].fillna(0), -moving["r_hat"].fillna(np.inf)])
     return moving.iloc[doubt]
 
 
-def _moving_scalars(summary):
-    """The rows of scalars that change by more than the rounding of their mean."""
-    return summary[_moves(summary)]
-
-
 def _moves(row):
+    """Does a scalar, or each of a table, change by more than the rounding of its mean?"""
     return row["sd"] > ROUNDING * abs(row["mean"])
 
 
@@ -254,3 +243,38 @@ def reading(row) -> str:
     if np.isnan(row["ess_bulk"]):
         return "cannot be told"
     return "few independent draws" if min(row["ess_bulk"], row["ess_tail"]) < ENOUGH else "fine"
+
+
+class Note(NamedTuple):
+    """`kind`: "good", "caution", "bad" or "plain"."""
+
+    kind: str
+    headline: str
+    text: str
+
+
+@once
+def brief(tree: "DataTree") -> list[Note]:
+    """A posterior in short, fairness first; chains that do not agree come before memberships, which are averages over them."""
+    found = judge(tree)
+    doubtful = misclassification_probability(tree) > DOUBTFUL
+    notes = [Note("plain", "How sure:", sentences.of_doubt(int(doubtful.sum()), len(doubtful), DOUBTFUL))]
+    notes.insert(0 if found.kind == "bad" else 1, Note(found.kind, found.headline, found.evidence))
+    further = ((headline, tell(tree)) for headline, tell in FURTHER.values())
+    notes += [Note("plain", headline, text) for headline, text in further if text and text not in found.evidence]
+    made = tree.attrs.get(UNFINISHED)
+    unfinished = [Note("caution", "The run is not finished:", f"it has {made}. Resume it to make the rest.")]
+    return [*unfinished * bool(made), *_of_balance(tree), *notes]
+
+
+def _of_balance(tree):
+    groups, promised = groups_of(tree), guarantee_sentence(tree)
+    if not has_groups(tree):
+        return [Note("caution", "No groups:", "this run knows no protected groups, so nothing here is about fairness.")]
+    masses, given = masses_of(tree), guarantee_of(tree)
+    of_all = float(cluster_balance(groups.sizes[None], groups)[0])
+    said = [promised, sentences.of_balance(len(masses), balances(masses, groups).min(), of_all)]
+    if given.kind != "exact":
+        said = [sentences.of_shares(groups, farthest_counts(masses, groups)), *reversed(said)]
+    ruled = tree.attrs.get("small_groups", "")
+    return [Note("plain", "How balanced:", " ".join(said))] + [Note("caution", "Small groups:", ruled)] * bool(ruled)

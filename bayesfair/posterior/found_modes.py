@@ -1,18 +1,20 @@
-"""The modes of a posterior: their number, the mass of each, and their distances; found in the draws if nobody searched."""
+"""What else there is: the modes of a posterior, found in the draws if nobody searched, and other numbers of clusters."""
 
 import numpy as np
 from scipy.cluster.hierarchy import cut_tree, linkage
 from scipy.spatial.distance import squareform
 
 from bayesfair._arviz import load_arviz_stats
+from bayesfair._check import message
 from bayesfair._names import DataFrame, Dataset, DataTree
-from bayesfair._partitions import partition_distance
+from bayesfair._partitions import partition_distance, tables_with
 from bayesfair.posterior import sentences
+from bayesfair.posterior.guarantees import balances
 from bayesfair.posterior.point_estimates import reference_partition
 from bayesfair.posterior.relabelling import number_modes
 from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of, holds_several_runs, variable
 from bayesfair.posterior.sentences import AVOIDS, STAYS
-from bayesfair.posterior.tables import balance_of, evenly_spaced, variation_of_information
+from bayesfair.posterior.tables import evenly_spaced, variation_of_information
 from bayesfair.posterior.view import once
 
 _COMPARED = 256  # draws of which all pairs are compared
@@ -74,7 +76,10 @@ def modes(tree: "DataTree") -> "DataFrame":
     found = modes_of(tree)
     labels, groups, n_clusters = found["labels"].values, groups_of(tree), count_clusters(tree)
     table = pd.DataFrame({name: found[name].values for name in MODE_FIGURES})
-    table["balance"] = np.nan if groups is None else balance_of(labels, groups, n_clusters)
+    table["balance"] = np.nan
+    if groups is not None:
+        masses = tables_with(labels, groups.code, len(groups.names), n_clusters).transpose(0, 2, 1)
+        table["balance"] = balances(masses, groups)
     table["sizes"] = [tuple(np.sort(np.bincount(one, minlength=n_clusters))[::-1].tolist()) for one in labels]
     table["distance"] = partition_distance(labels, labels[0].astype(int))
     table.index = pd.RangeIndex(1, len(labels) + 1, name="mode")
@@ -223,3 +228,52 @@ def _unknown(num_modes):
     best = np.arange(num_modes) == 0
     figures = {"log_mass": np.nan, "lower": -np.inf, "upper": np.inf, "se": np.nan}
     return {name: np.where(best, 0.0, value) for name, value in figures.items()}
+
+
+def occupied_clusters(tree: "DataTree") -> "DataFrame":
+    """The posterior of the number of occupied clusters of a sparse mixture.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        The posterior of a `BayesianFairMixture` with a prior weight below 1.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Its index `n_clusters` has the numbers that occur. The columns are probability, the share of all draws, and lowest and
+        highest, the same of single chains, which should be near each other.
+
+    Raises
+    ------
+    ValueError
+        If the mixture is not sparse, or the run is of another kind: then every cluster is asked for.
+
+    References
+    ----------
+    Malsiner-Walli, Frühwirth-Schnatter and Grün (2016).
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> bf.posterior.occupied_clusters(est.posterior_)  # doctest: +SKIP
+    """
+    import pandas as pd
+
+    occupied = variable(tree, "sample_stats", "occupied")
+    if occupied is None:
+        remedy = "Fit BayesianFairMixture(10, prior=bayesfair.models.Prior(weight=0.01))."
+        raise ValueError(message("tree", "be of a sparse mixture, which leaves components empty", "another", remedy))
+    occupied = occupied.values
+    numbers = np.unique(occupied)
+    of_chains = np.stack([(occupied == k).mean(1) for k in numbers])
+    columns = {"probability": of_chains.mean(1), "lowest": of_chains.min(1), "highest": of_chains.max(1)}
+    return pd.DataFrame(columns, index=pd.Index(numbers, name="n_clusters"))
+
+
+@once
+def occupied_sentence(tree: "DataTree") -> str:
+    """The number of occupied clusters; "" if every cluster is asked for."""
+    if variable(tree, "sample_stats", "occupied") is None:
+        return ""
+    return sentences.of_occupied_clusters(occupied_clusters(tree)["probability"])

@@ -25,8 +25,7 @@ def guarantee_sentence(tree: "DataTree") -> str:
         return sentences.NO_PROMISE
     told = sentences.guaranteed(given, groups)
     if given.kind == "exact":
-        apart = {name: _farthest(held, names) for name, (names, held) in looked_at(masses_of(tree), groups).items()}
-        told = sentences.of_exact_balance(groups, given.room, apart)
+        told = sentences.of_exact_balance(groups, given.room, farthest_counts(masses_of(tree), groups))
     return f"{told} {sentences.of_sizes(given)}".rstrip()
 
 
@@ -40,12 +39,11 @@ def is_kept(tree: "DataTree") -> bool:
     if not has_groups(tree) or given.kind == "none":
         return True
     if given.kind == "exact":
-        every = _balanced(masses, groups)
-        rooms = [1] * len(every)
-        rooms[-1] = given.room if groups.crosses else 1
-        return all(rows_off(held).max() < room for (_, held), room in zip(every, rooms))
+        *each, combined = (off for off, *_ in farthest_counts(masses, groups).values())
+        room = np.inf if groups.attributes else given.room if groups.crosses else 1
+        return max(each, default=0) < 1 and combined < room
     least = given.min_balance if given.kind == "min_balance" else given.balance_of_fairlets
-    return least_balance(masses, groups) >= least - ROUNDING
+    return bool(balances(masses, groups).min() >= least - ROUNDING)
 
 
 def has_groups(tree) -> bool:
@@ -54,33 +52,20 @@ def has_groups(tree) -> bool:
     return groups is not None and len(groups.names) > 1
 
 
-def farthest_from_share(masses, groups: Groups):
-    """(rows off, members, the group's name, the cluster's size) at the largest distance of a group from its share."""
-    return max(_farthest(held, names) for names, held in _balanced(masses, groups))
-
-
-def _balanced(masses, groups: Groups):
-    """`looked_at`, without combinations where attributes are balanced on their own."""
-    every = list(looked_at(masses, groups).values())
-    return every[:-1] if groups.attributes else every
-
-
-def farthest_of_each(masses, groups: Groups) -> dict:
-    """{attribute: its farthest count} for every attribute that the groups cross; empty for one attribute."""
-    return {name: _farthest(held, names) for name, (names, held) in list(looked_at(masses, groups).items())[:-1]}
-
-
-def _farthest(masses, names):
-    off = rows_off(masses)
-    at = np.unravel_index(off.argmax(), off.shape)
-    return float(off[at]), int(masses[at]), names[at[-1]], int(masses[at[:-1]].sum())
+def farthest_counts(masses, groups: Groups) -> dict[str, tuple[float, int, str, int]]:
+    """{attribute: (rows off, members, group, the cluster's size)}, its count farthest from its share, as `looked_at`."""
+    found = {}
+    for name, (names, held) in looked_at(masses, groups).items():
+        off = rows_off(held)
+        at = np.unravel_index(off.argmax(), off.shape)
+        found[name] = float(off[at]), int(held[at]), names[at[-1]], int(held[at[:-1]].sum())
+    return found
 
 
 @once
 def masses_of(tree, groups: Groups | None = None):
     """Members of every group, by default the tree's own, in every cluster of every draw (draws, clusters, groups)."""
-    labels = flat_labels(tree)
-    groups = groups or groups_of(tree) or everyone(tree)
+    labels, groups = flat_labels(tree), groups or groups_of(tree) or everyone(tree)
     return tables_with(labels, groups.code, len(groups.names), count_clusters(tree)).transpose(0, 2, 1)
 
 
@@ -89,16 +74,15 @@ def everyone(tree) -> Groups:
     return Groups(np.zeros(flat_labels(tree).shape[1], np.int32), ("everyone",))
 
 
-def least_balance(masses, groups: Groups) -> float:
-    """The least balance of all clusters in all draws, from `masses_of`; empty clusters do not count."""
-    return float(np.nanmin(cluster_balance(masses, groups)))
+def balances(masses, groups: Groups) -> np.ndarray:
+    """The Balance of every draw (draws,), from `masses_of`: the least of its clusters, of which empty ones do not count."""
+    return np.nanmin(cluster_balance(masses, groups), axis=-1)
 
 
 @once
 def balance_to_keep(tree: "DataTree") -> BalanceConstraint | Guarantee | None:
     """Labellings that keep the guarantee, or else are as balanced as the least balanced draw. None if nothing is kept."""
-    given = guarantee_of(tree)
-    groups = groups_of(tree) or everyone(tree)
+    given, groups = guarantee_of(tree), groups_of(tree) or everyone(tree)
     if given.kind in ("exact", "min_balance"):
         if has_groups(tree) or given.size_min is not None or given.size_max is not None:
             sizes = {"size_min": given.size_min, "size_max": given.size_max}
@@ -108,5 +92,5 @@ def balance_to_keep(tree: "DataTree") -> BalanceConstraint | Guarantee | None:
         return None
     if given.kind == "fairlets":
         return given if np.isfinite(given.ratio[~np.eye(len(given.ratio), dtype=bool)]).any() else None
-    least = least_balance(masses_of(tree), groups)
+    least = float(balances(masses_of(tree), groups).min())
     return balance_constraint(groups, least) if least > 0 else None

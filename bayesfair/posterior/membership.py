@@ -1,4 +1,4 @@
-"""Which rows are together, and which cluster every row belongs to, with what probability."""
+"""Which cluster every row belongs to, with what probability, and the next best one."""
 
 from ast import literal_eval
 from contextlib import suppress
@@ -8,72 +8,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesfair._arrays import cell_masses, row_blocks
-from bayesfair._check import Refusal, message
+from bayesfair._check import message
 from bayesfair._names import DataFrame, DataTree
 from bayesfair._partitions import check_partition
 from bayesfair.posterior.point_estimates import point_of, reference_partition
 from bayesfair.posterior.relabelling import about, align, numbered_alike
 from bayesfair.posterior.schema import KIND, ROW, check_rows_of, count_clusters, flat_labels, groups_of, variable
-from bayesfair.posterior.tables import count_labels, count_together, distinct_observations
+from bayesfair.posterior.tables import count_labels
 from bayesfair.posterior.view import View, once
 
-MAX_OBS = 5_000
 METHODS = "membership", "medoid"
 DOUBTFUL = 0.1  # misclassification probability from which a row counts as uncertain
-
-
-def co_clustering(tree: "DataTree", *, indices: ArrayLike | None = None, max_obs: int = MAX_OBS) -> np.ndarray:
-    """The share of draws in which two rows are in one cluster.
-
-    Parameters
-    ----------
-    tree : xarray.DataTree
-        A posterior with `labels` of shape (chain, draw, obs).
-    indices : array-like of int, optional
-        Rows of the matrix. By default all.
-    max_obs : int, default 5_000
-        Most rows of the matrix. 5,000 take 100 MB.
-
-    Returns
-    -------
-    numpy.ndarray of shape (n_obs, n_obs)
-        float32.
-
-    Raises
-    ------
-    ValueError
-        If `indices` are no positions of rows, or there are more than `max_obs`. No other summary needs this matrix.
-
-    References
-    ----------
-    The Gibbs paper, section 3.2: etabar.
-
-    Examples
-    --------
-    >>> import bayesfair as bf
-    >>> tree = bf.posterior.tree_from_labels([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]], [[0], [1], [8], [9]])
-    >>> bf.posterior.co_clustering(tree)[2].tolist()
-    [0.25, 0.25, 1.0, 0.75]
-    """
-    labels = flat_labels(tree)
-    rows = np.arange(labels.shape[1]) if indices is None else _places(indices, labels.shape[1])
-    _check_size(len(rows), max_obs)
-    labels = labels.columns(rows)
-    columns, _, inverse = distinct_observations(labels)
-    together = count_together(labels[:, columns], int(labels.max()) + 1) / np.float32(len(labels))
-    return together[np.ix_(inverse, inverse)]
-
-
-def _places(indices, n_obs):
-    """Positions of rows, some perhaps counted from the end, or a mask of them, as positions."""
-    found = np.asarray(indices)
-    is_mask = found.dtype == bool and found.shape == (n_obs,)
-    is_place = found.ndim == 1 and found.dtype.kind in "iu" and ((found >= -n_obs) & (found < n_obs)).all()
-    if not (is_mask or is_place) or found.size == 0:
-        rule, got = f"be positions of rows below {n_obs}", f"{found.dtype} of shape {found.shape}"
-        remedy = "For names of rows pass tree['posterior']['obs'].to_index().get_indexer(names)."
-        raise ValueError(message("indices", rule, got, remedy))
-    return np.arange(n_obs)[found]
 
 
 @once
@@ -184,18 +129,6 @@ def _share_in(draws, cluster, num_draws):
     for draw in draws:
         held += draw == cluster
     return held / num_draws
-
-
-def _check_size(num_obs, max_obs):
-    if num_obs > max_obs:
-        raise ValueError(
-            Refusal(
-                f"`co_clustering` makes an N x N matrix only up to `max_obs` rows ({max_obs}), got {num_obs} "
-                f"({4e-9 * num_obs**2:.1f} GB). Pass indices= for a sample, e.g. "
-                f"np.random.default_rng(0).choice({num_obs}, {min(2000, max_obs)}, replace=False), "
-                "or raise max_obs= if you have that much memory."
-            )
-        )
 
 
 def _index(tree):

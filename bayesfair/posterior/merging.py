@@ -29,7 +29,7 @@ OF_A_RUN = {  # attributes in which runs of one posterior may differ
     *RUN_SIZES.values(),
     WANTED,
     UNFINISHED,
-    *(
+    *[
         "num_chains",
         "num_warmup",
         "num_draws",
@@ -39,8 +39,8 @@ OF_A_RUN = {  # attributes in which runs of one posterior may differ
         "modes",
         "chain_method",
         "starts",
-    ),
-    *("seed", "sweeps_per_draw", "kept_of", "fairlet_gap", "provenance", "bayesfair_version"),
+    ],
+    *["seed", "sweeps_per_draw", "kept_of", "fairlet_gap", "provenance", "bayesfair_version"],
 }
 
 
@@ -119,7 +119,9 @@ def _check_same_run(first, tree, at):
         remedy = f"Cut the longer one: tree.isel(draw=slice({min(draws, known)}), missing_dims='ignore')."
         raise ValueError(message(what, f"have as many draws in each chain as trees[0], {known}", draws, remedy))
     same_rows = np.array_equal(first["posterior"]["obs"], tree["posterior"]["obs"])
-    same = _same_settings(first, tree) | {
+    a, b = first.attrs, tree.attrs
+    settings = sorted((set(a) | set(b)) - OF_A_RUN)
+    same = {f"setting `{name}`": a.get(name) == b.get(name) for name in settings} | {
         "table": same_rows and _equal(first, tree, "observed_data", "X"),
         "groups": group_names(first) == group_names(tree) and _equal(first, tree, "constant_data", "group"),
         "weights": _equal(first, tree, "constant_data", "weight"),
@@ -178,9 +180,3 @@ def _equal(first, tree, group, name):
     if a is None or b is None:
         return a is b
     return np.array_equal(a, b)
-
-
-def _same_settings(first, tree):
-    """{setting in words: is it the same?} for the estimators of two trees."""
-    a, b = first.attrs, tree.attrs
-    return {f"setting `{name}`": a.get(name) == b.get(name) for name in sorted((set(a) | set(b)) - OF_A_RUN)}

@@ -18,7 +18,7 @@ from bayesfair._progress import progress
 from bayesfair.fairness.balanced import BalanceConstraint
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import cluster_balance
-from bayesfair.posterior.guarantees import balance_to_keep, everyone, least_balance, masses_of
+from bayesfair.posterior.guarantees import balance_to_keep, balances, everyone, masses_of
 from bayesfair.posterior.point_estimates import reference_partition
 from bayesfair.posterior.relabelling import align
 from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of
@@ -138,7 +138,7 @@ def _as_draws(tree, groups):
         return None
     masses = masses_of(tree)
     sizes = masses.sum(-1)
-    return _AsDraws(promised, groups, least_balance(masses, groups), int(sizes[sizes > 0].min()))
+    return _AsDraws(promised, groups, balances(masses, groups).min(), int(sizes[sizes > 0].min()))
 
 
 class _Search:

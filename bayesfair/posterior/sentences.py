@@ -96,10 +96,11 @@ def of_balance(num_draws: int, least: float, of_all: float) -> str:
     )
 
 
-def of_shares(farthest, each: dict) -> str:
-    """How far counts are from the groups' shares at most, overall and for each attribute."""
-    off, count, name, size = farthest
-    told = "; ".join(f"{attribute}: {farthest_count(*one)}" for attribute, one in each.items())
+def of_shares(groups: Groups, apart: dict) -> str:
+    """How far counts are from the groups' shares at most, overall and for each attribute; `apart` as `of_exact_balance`."""
+    *attributes, _ = apart
+    off, count, name, size = max(apart[one] for one in (attributes if groups.attributes else apart))
+    told = "; ".join(f"{attribute}: {farthest_count(*apart[attribute])}" for attribute in attributes)
     return (
         f"In all draws every group has its share of every cluster to within {within_rows(off)}; the farthest count is "
         f"{count:,} of {name} in a cluster of {size:,}.{f' By attribute: {told}.' if told else ''}"

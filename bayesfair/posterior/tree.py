@@ -1,4 +1,4 @@
-"""The posterior as an xarray.DataTree by ArviZ's conventions, made from the draws of any sampler.
+"""The posterior as an xarray.DataTree by ArviZ's conventions, made from the draws of any sampler, ours or another.
 
 posterior: `labels` (chain, draw, obs) in the smallest integer type; `centers` (chain, draw, cluster, feature), means of rows,
 NaN for an empty cluster; scalars that draws declare as parameters; `fairlet` (chain, draw or kept_draw, obs), if kept.
@@ -11,20 +11,30 @@ guarantee: what is guaranteed of every draw, as data and in a sentence. Root: fa
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import csc_array
 
 from bayesfair import __version__
 from bayesfair._arrays import row_blocks
-from bayesfair._arviz import load_arviz, own_settings
-from bayesfair._check import attempt, check_features, check_integer, check_same_length, message
+from bayesfair._arviz import load_arviz
+from bayesfair._check import (
+    attempt,
+    check_features,
+    check_in_memory,
+    check_integer,
+    check_same_length,
+    check_same_rows,
+    column_names,
+    message,
+    storable_index,
+)
 from bayesfair._draws import Draws, FairletDraws, Statistic
-from bayesfair.fairness.groups import encode_groups
+from bayesfair._names import DataTree
+from bayesfair.fairness.groups import Groups, encode_groups
 from bayesfair.fairness.guarantee import Guarantee
-from bayesfair.fairness.metrics import cluster_balance
 from bayesfair.posterior.draws import LabelDraws
-from bayesfair.posterior.guarantees import masses_of
-from bayesfair.posterior.likeliest import likeliest, most_frequent
-from bayesfair.posterior.relabelling import align, number_modes, order_by_size, with_numbers
+from bayesfair.posterior.guarantees import balances, masses_of
+from bayesfair.posterior.relabelling import align, likeliest, most_frequent, number_modes, order_by_size, with_numbers
 from bayesfair.posterior.schema import (
     AXES,
     GUARANTEE,
@@ -52,7 +62,6 @@ from bayesfair.posterior.view import View
 
 NUMBERING = 400  # draws among which the one is that numbers clusters
 _FEATURES = 4  # features whose centres are computed at a time
-_GROUP_OF_KIND = {"parameter": "posterior", "quantity": "sample_stats", "figure": "sample_stats"}
 
 
 class Beside(NamedTuple):
@@ -93,26 +102,22 @@ def build_tree(draws: Draws, X, groups, *, n_clusters, point="likeliest", **besi
     groups = None if groups is None else encode_groups(groups, argument="groups")
     if groups is not None:
         check_same_length("groups", len(groups.code), "X", len(X))
-    place = np.broadcast_to(np.zeros((), labels.dtype), labels.shape)  # of no size
-    parameters = {"labels": (("obs",), place), **(beside.parameters or {})}
-    observed = {"X": (("obs", "feature"), X)}
-    if beside.log_likelihood is not None:
-        observed["x"] = (("obs",), beside.log_likelihood)
     columns = None if beside.columns is None else [column.name for column in beside.columns]
     names = {"obs": (beside.obs_names, len(X)), "feature": (columns, X.shape[1])}
     coords = {dim: np.arange(n) if given is None else names_for_file(given) for dim, (given, n) in names.items()}
-    coords["cluster"] = np.arange(n_clusters)
-    tree = _assembled(parameters, draws, observed, coords)
-    tree["posterior"] = tree["posterior"].to_dataset().assign(labels=(AXES, labels))
-    tree["observed_data"]["X"].attrs.update(attributes_of_columns(beside.columns or []))
-    tree["observed_data"].attrs.update({"encoding": beside.encoding} if beside.encoding else {})
+    tree = xr.DataTree.from_dict(
+        {name: _dataset(held, coords) for name, held in _variables_of_draws(draws, labels, beside).items()}
+    )
+    if draws.fairlets is not None and draws.fairlets.number is not None:
+        tree["posterior"] = tree["posterior"].to_dataset().assign_coords({KEPT: draws.fairlets.number})
+    observed = {"X": (("obs", "feature"), X, attributes_of_columns(beside.columns or []))}
+    encoding = {"encoding": beside.encoding} if beside.encoding else {}
+    tree["observed_data"] = _dataset(observed, coords, ()).assign_attrs(encoding)
     about = {NAMED: int(beside.obs_names is not None), KIND: kind_of_names(beside.obs_names)}
     constant = {ROW: (("obs",), np.arange(len(X)), about)}
     constant |= {} if beside.weight is None else {"weight": (("obs",), beside.weight)}
     constant |= {} if groups is None else variables_of_groups(groups)
-    tree["constant_data"] = xr.Dataset(constant, {"obs": tree["observed_data"]["obs"]})
-    if draws.fairlets is not None:
-        tree["posterior"] = _with_fairlets(tree["posterior"].to_dataset(), draws.fairlets)
+    tree["constant_data"] = xr.Dataset(constant, {"obs": coords["obs"]})
     sizes = facts_of_run(tree)
     facts = {"bayesfair_version": __version__, "n_clusters": n_clusters, **sizes, WANTED: sizes["n_draws"]}
     facts |= beside.facts or {}
@@ -151,32 +156,31 @@ def draws_of(tree) -> Draws:
     return Draws(tree["posterior"]["labels"].values, scalars, statistics, fairlets)
 
 
-def _with_fairlets(posterior, fairlets: FairletDraws):
-    if fairlets.number is None:
-        return posterior.assign(fairlet=(AXES, fairlets.fairlet))
-    kept = posterior.assign(fairlet=((AXES[0], KEPT, AXES[2]), fairlets.fairlet))
-    return kept.assign_coords({KEPT: fairlets.number})
-
-
-def _assembled(parameters, draws: Draws, observed, coords):
-    """The tree of variables {name: (dimensions after chain and draw, array)}, with the declarations of scalars."""
-    load_arviz()
-    import arviz_base
-
-    home = {name: _GROUP_OF_KIND[draws.statistics[name].kind] for name in draws.scalars}
-    groups = {"posterior": {name: array for name, (_, array) in parameters.items()}, "sample_stats": {}}
+def _variables_of_draws(draws: Draws, labels, beside: Beside) -> dict:
+    """{group: {variable: (dimensions, values, attributes)}} of what draws have; `labels`: theirs in the smallest type."""
+    posterior, stats = {"labels": (AXES, labels)}, {}
+    for name, (axes, values) in (beside.parameters or {}).items():
+        posterior[name] = (*AXES[:2], *axes), np.asarray(values)
     for name, values in draws.scalars.items():
-        groups[home[name]][name] = np.asarray(values)
-    groups["observed_data"] = {"X": observed["X"][1]}
-    if "x" in observed:
-        groups["log_likelihood"] = {"x": observed["x"][1]}
-    dims = {name: list(axes) for name, (axes, _) in {**parameters, **observed}.items()}
-    # ArviZ's check of conventions does not know its own name `lp`.
-    with own_settings():
-        tree = arviz_base.from_dict(groups, dims=dims, coords=coords, check_conventions=False)
-    for name in draws.scalars:
-        tree[home[name]][name].attrs.update(draws.statistics[name]._asdict())
-    return tree
+        about = draws.statistics[name]
+        (posterior if about.kind == "parameter" else stats)[name] = AXES[:2], np.asarray(values), about._asdict()
+    if draws.fairlets is not None:
+        dims = AXES if draws.fairlets.number is None else (AXES[0], KEPT, AXES[2])
+        posterior["fairlet"] = dims, draws.fairlets.fairlet
+    likelihood = {} if beside.log_likelihood is None else {"x": (AXES, np.asarray(beside.log_likelihood))}
+    groups = {"posterior": posterior, "sample_stats": stats, "log_likelihood": likelihood}
+    return {name: held for name, held in groups.items() if held or held is stats}
+
+
+def _dataset(variables, coords, sample_dims=AXES[:2]):
+    """Variables as ArviZ has them: a name for every row, feature, ... in `coords`, or else a number from 0 on."""
+    import xarray as xr
+
+    load_arviz()
+    from arviz_base.base import make_attrs
+
+    made = xr.Dataset(variables, attrs=make_attrs(sample_dims=list(sample_dims)))
+    return made.assign_coords({dim: coords.get(dim, np.arange(size)) for dim, size in made.sizes.items()})
 
 
 def _check_labels(labels, n_clusters):
@@ -234,7 +238,7 @@ def _add_centers(tree):
 
 def _add_balance(view):
     stats, labels = view["sample_stats"].to_dataset(), view["posterior"]["labels"]
-    balance = np.nanmin(cluster_balance(masses_of(view), groups_of(view)), axis=-1).reshape(labels.shape[:2])
+    balance = balances(masses_of(view), groups_of(view)).reshape(labels.shape[:2])
     coords = {dim: labels[dim] for dim in AXES[:2]}
     of_draws = {"balance": (AXES[:2], balance, Statistic("quantity")._asdict())}
     view.tree["sample_stats"] = stats.assign_coords(coords).assign(of_draws)
@@ -278,3 +282,77 @@ def names_for_file(names):
     """Coordinate values that netCDF can hold: numbers unchanged, anything else as text."""
     values = np.asarray(names)
     return values if values.dtype.kind in "iuf" and values.ndim == 1 else np.array([str(name) for name in names])
+
+
+def tree_from_labels(
+    labels: ArrayLike, X: ArrayLike, groups: ArrayLike | Groups | None = None, lp: ArrayLike | None = None
+) -> "DataTree":
+    """The posterior of anybody's sampler as a tree, for every summary, picture and report of this package.
+
+    Clusters are numbered alike in all draws here: labels may switch from draw to draw. Nothing is guaranteed of these draws.
+    The point estimate is as balanced as the least balanced of them, and report and summary say so.
+
+    Parameters
+    ----------
+    labels : array-like of int of shape (n_chains, n_draws, n_obs) or (n_draws, n_obs)
+        The cluster of every row in every draw.
+    X : array-like of shape (n_obs, n_features)
+        Features. The column names and the index of a data frame are kept.
+    groups : array-like of shape (n_obs,) or (n_obs, n_attributes), or Groups, optional
+        The groups of the rows. Several columns are crossed.
+    lp : array-like of shape (n_chains, n_draws) or (n_draws,), optional
+        Log density of the draws, up to a constant.
+
+    Returns
+    -------
+    xarray.DataTree
+
+    Raises
+    ------
+    TypeError
+        If features are not numbers.
+    ValueError
+        If labels are not whole numbers, shapes or indexes do not match, or numbers are not finite.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfair as bf
+    >>> draws = np.array([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1]])  # of four rows
+    >>> tree = bf.posterior.tree_from_labels(draws, [[0.0], [0.1], [1.0], [1.1]], ["f", "m", "f", "m"])
+    >>> bf.posterior.reference_partition(tree).tolist()
+    [0, 0, 1, 1]
+    """
+    check_same_rows(X=X, groups=groups)
+    code, n_clusters = _numbered(labels)
+    scalars = {} if lp is None else {"lp": _as_chains(lp, code.shape[:2])}
+    draws = Draws(code, scalars, {name: Statistic("quantity") for name in scalars})
+    names = column_names(X)
+    columns = None if names is None else [Column(str(name)) for name in names]
+    return build_tree(draws, X, groups, columns=columns, obs_names=storable_index(X), n_clusters=n_clusters)
+
+
+def _numbered(labels):
+    """(labels (chain, draw, obs) from 0 on in the smallest type, the number of clusters)."""
+    check_in_memory("labels", labels)
+    labels = np.asarray(labels)
+    rule, remedy = "be whole numbers (chain, draw, obs), or (draw, obs) of one chain", "Pass the draws of the labels."
+    if labels.ndim == 2:
+        labels = labels[None]
+    if labels.ndim != 3 or 0 in labels.shape or labels.dtype.kind not in "iu":
+        raise ValueError(message("labels", rule, f"{labels.dtype} of shape {labels.shape}", remedy))
+    flat = LabelDraws(labels)
+    known = np.unique(np.concatenate([np.unique(block) for block in flat.blocks()]))
+    code = np.empty(flat.shape, np.min_scalar_type(-len(known)))
+    for own, draw in zip(code, flat):  # of all at once NumPy sorts positions, eight bytes for each label
+        own[:] = np.searchsorted(known, draw)
+    return code.reshape(labels.shape), len(known)
+
+
+def _as_chains(lp, shape):
+    """`lp` as (chain, draw)."""
+    values = np.asarray(lp, np.float64)
+    values = values[None] if values.ndim == 1 else values
+    if values.shape != shape or not np.isfinite(values).all():
+        what = f"shape {np.shape(lp)}" if values.shape != shape else "numbers that are not finite"
+        raise ValueError(message("lp", f"be finite, {shape}, one for each draw", what, "Leave it out if unknown."))
+    return values

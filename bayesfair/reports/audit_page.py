@@ -18,7 +18,7 @@ from bayesfair._numbers import (
     significant,
 )
 from bayesfair.fairness.balanced import is_exact
-from bayesfair.posterior.brief import Note
+from bayesfair.posterior.diagnostics import Note
 from bayesfair.reports.contents import table_of_distances
 from bayesfair.reports.templates import YES_OR_NO, as_table, page_place, versions, write_page
 

@@ -28,8 +28,7 @@ from bayesfair.fairness.groups import Groups, check_shared, groups_for_fit
 from bayesfair.fairness.metrics import cluster_balance, encode_assignment, looked_at, rows_off
 from bayesfair.fairness.per_cluster import report as cluster_report
 from bayesfair.fairness.plain import share_above
-from bayesfair.posterior.brief import Note
-from bayesfair.posterior.diagnostics import judge
+from bayesfair.posterior.diagnostics import Note, judge
 from bayesfair.posterior.membership import memberships
 from bayesfair.posterior.relabelling import about, numbered_alike
 from bayesfair.posterior.schema import count_clusters, flat_labels, names_of_rows

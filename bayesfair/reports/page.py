@@ -10,10 +10,9 @@ from bayesfair import __version__
 from bayesfair._names import DataTree
 from bayesfair._numbers import alike, counted, interval, r_hat, significant
 from bayesfair._progress import progress
-from bayesfair.posterior.brief import brief
-from bayesfair.posterior.diagnostics import diagnostic_vars, is_guide, judge, reading, scalar_table
-from bayesfair.posterior.fairlets import matched_sentence
+from bayesfair.posterior.diagnostics import brief, diagnostic_vars, is_guide, judge, reading, scalar_table
 from bayesfair.posterior.membership import DOUBTFUL
+from bayesfair.posterior.pairs import matched_sentence
 from bayesfair.posterior.point_estimates import point_of
 from bayesfair.posterior.relabelling import about
 from bayesfair.posterior.schema import cost_of, guarantee_of

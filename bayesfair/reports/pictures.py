@@ -22,8 +22,8 @@ from bayesfair.plots.scatter import (
     uncertainty_profile,
 )
 from bayesfair.posterior.diagnostics import scalar_table, worst_first
-from bayesfair.posterior.fairlets import holds_fairlets
 from bayesfair.posterior.found_modes import modes_of
+from bayesfair.posterior.pairs import holds_fairlets
 from bayesfair.reports.contents import SHOWN_FEATURES
 
 WIDTH, DPI = 6.4, 150  # inches; narrower than in a notebook, so that letters stay legible on a phone

@@ -10,8 +10,7 @@ import bayesfair as bf
 from bayesfair.cli import main
 from bayesfair.cli.arguments import parse
 from bayesfair.cli.entry import in_shell
-from bayesfair.posterior.brief import brief
-from bayesfair.posterior.diagnostics import judge
+from bayesfair.posterior.diagnostics import brief, judge
 from bayesfair.posterior.found_modes import modes_sentence
 
 

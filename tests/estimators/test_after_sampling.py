@@ -19,7 +19,7 @@ MADE = {
 TREE, BASE = "bayesfair.posterior.tree", "bayesfair.estimators.base"
 EITHER = {  # what fails, and what is missing in the tree, and of the estimator
     f"{TREE}.cluster_means": (["posterior/centers"], []),
-    f"{TREE}.cluster_balance": (["sample_stats/balance"], []),
+    f"{TREE}.balances": (["sample_stats/balance"], []),
     f"{BASE}.misclassification_probability": ([], ["misclassification_probability_"]),
     f"{BASE}.warn_of_disagreement": (["The comparison of the chains"], []),
 }

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import jax
 import numpy as np
+import pandas as pd
 import pytest
 from numpyro.infer import log_likelihood
 from sklearn.base import clone
@@ -19,7 +20,7 @@ from bayesfair._compilations import compilations
 from bayesfair.estimators import bayesian_fair_mixture
 from bayesfair.models import Prior, sampler
 from bayesfair.plots.checks import predictive_checks
-from bayesfair.posterior.schema import columns_of
+from bayesfair.posterior.schema import columns_of, groups_of
 from bayesfair.reports import pictures
 
 DRAWS = sampler.CHUNK  # of a fit, of what is resumed and of what Ctrl-C leaves: programs for so many are compiled once
@@ -165,6 +166,13 @@ def test_saved_runs_predict_and_resume_to_the_same_draws(fitted, tmp_path):
         bf.GibbsFairClustering.load(tmp_path / "run.nc")
     with pytest.raises(ValueError, match=r"`fairness_weight` must be that of the fit, 1\.0, got 9\.0"):
         copy.set_params(fairness_weight=9.0).resume(2)
+
+
+def test_a_loaded_run_goes_on_with_the_attributes_that_its_groups_cross(tmp_path):
+    both = pd.DataFrame({"sex": np.asarray(SEX), "again": np.asarray(SEX)}, index=MIXED.index)
+    mixture().fit(MIXED, sensitive_features=both).save(tmp_path / "run.nc")
+    resumed = bf.BayesianFairMixture.load(tmp_path / "run.nc").resume(DRAWS)
+    assert [part.column for part in groups_of(resumed.posterior_).crosses] == ["sex", "again"]
 
 
 def test_predictive_checks_take_one_line(fitted):

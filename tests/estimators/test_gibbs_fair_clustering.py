@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 import bayesfair as bf
 from bayesfair import gibbs
 from bayesfair.estimators import GibbsFairClustering
-from bayesfair.posterior.brief import brief
+from bayesfair.posterior.diagnostics import brief
 from bayesfair.posterior.settings import as_attribute, of_attribute
 from bayesfair.posterior.tree import draws_of
 

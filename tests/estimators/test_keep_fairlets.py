@@ -5,8 +5,8 @@ import pytest
 import xarray as xr
 
 from bayesfair.estimators import GibbsFairClustering
-from bayesfair.estimators import memory_needed as memory
-from bayesfair.estimators.memory_needed import check_disk, check_memory, fairlet_bytes
+from bayesfair.estimators import base as memory
+from bayesfair.estimators.base import check_disk, check_memory, fairlet_bytes
 from bayesfair.gibbs import Joint
 from bayesfair.gibbs import run as gibbs_run
 from bayesfair.gibbs.run import KeepFairlets

@@ -9,7 +9,7 @@ from tiers import tiers
 from toys.tables import PLAIN, THIRDS
 
 import bayesfair as bf
-from bayesfair.estimators.new_rows import distances
+from bayesfair.estimators.mixed_tables import distances
 from bayesfair.gibbs.loss import resolve_loss
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few draws

@@ -12,8 +12,8 @@ from zarr.storage import LocalStore
 
 import bayesfair as bf
 from bayesfair.estimators import GibbsFairClustering
+from bayesfair.estimators import base as memory
 from bayesfair.estimators import gibbs_fair_clustering as module
-from bayesfair.estimators import memory_needed as memory
 from bayesfair.posterior import read_tree
 from bayesfair.posterior import store as stores
 from bayesfair.posterior.store import is_stored

@@ -9,11 +9,11 @@ import pytest
 from sklearn.base import clone
 
 import bayesfair as bf
-from bayesfair.estimators.withdrawn import ARGUMENTS
+from bayesfair.estimators.gibbs_fair_clustering import WITHDRAWN
 from bayesfair.gibbs import _WITHDRAWN
 
 
-@pytest.mark.parametrize("name", ARGUMENTS)
+@pytest.mark.parametrize("name", WITHDRAWN)
 def test_withdrawn_arguments_say_what_to_use(name):
     with pytest.raises(TypeError, match=rf"GibbsFairClustering\({name}=\.\.\.\) is withdrawn\. [A-Z].*\.$"):
         bf.GibbsFairClustering(3, **{name: 1})

@@ -7,10 +7,10 @@ import bayesfair as bf
 from bayesfair.cli.output import print_clusters
 from bayesfair.fairness.groups import cross_attributes, encode_columns, encode_groups
 from bayesfair.fairness.metrics import group_masses
-from bayesfair.posterior.brief import brief
-from bayesfair.posterior.guarantees import farthest_of_each
+from bayesfair.posterior.diagnostics import brief
+from bayesfair.posterior.guarantees import farthest_counts
 from bayesfair.posterior.schema import groups_of
-from bayesfair.posterior.sentences import of_exact_balance
+from bayesfair.posterior.sentences import of_exact_balance, of_shares
 
 SENSITIVE = pd.DataFrame({"sex": list("ffffmmmm"), "day": list(range(8))})  # combinations of one row each
 LABELS = np.array([0, 0, 0, 0, 1, 1, 1, 1])
@@ -22,13 +22,15 @@ def masses(groups):
 
 def test_crossed_attributes_are_told_each_by_itself():
     groups = encode_groups(SENSITIVE)
-    told = farthest_of_each(masses(groups), groups)
+    told = farthest_counts(masses(groups), groups)
     assert told["sex"] == (2.0, 4, "f", 4)
     assert told["day"][0] == 0.5
     apart, together = cross_attributes(encode_columns(SENSITIVE)), (0.5, 1, "f, 0", 4)
     said = of_exact_balance(apart, 1, {**told, "sex x day": together})
     assert "It guarantees nothing for combinations of attributes: the farthest count is 0.50 of a row off" in said
-    assert farthest_of_each(masses(encode_groups(SENSITIVE["sex"])), encode_groups(SENSITIVE["sex"])) == {}
+    alone = encode_groups(SENSITIVE["sex"])
+    assert farthest_counts(masses(alone), alone) == {"": told["sex"]}
+    assert "By attribute" not in of_shares(alone, farthest_counts(masses(alone), alone))
 
 
 def test_a_tree_remembers_what_its_groups_cross():

@@ -12,7 +12,7 @@ import bayesfair as bf
 from bayesfair._draws import FairletDraws
 from bayesfair._numbers import percent
 from bayesfair.posterior import draws as labels_module
-from bayesfair.posterior.fairlets import matched_sentence
+from bayesfair.posterior.pairs import matched_sentence
 from bayesfair.posterior.tree import build_tree
 
 

@@ -5,7 +5,7 @@ import pytest
 from draws import draws_of
 
 import bayesfair as bf
-from bayesfair.posterior import co_clustering_graph, graphs, tables
+from bayesfair.posterior import co_clustering_graph, pairs, tables
 from bayesfair.posterior.tree import build_tree
 from bayesfair.posterior.view import View
 
@@ -40,7 +40,7 @@ def shares(tree):
 
 @pytest.mark.parametrize(("threshold", "tile"), [(0.5, 3), (0.55, 2_048), (1e-9, 3)])
 def test_edges_are_the_pairs_that_are_together_as_often(tree, threshold, tile, monkeypatch):
-    monkeypatch.setattr(graphs, "TILE", tile)
+    monkeypatch.setattr(pairs, "TILE", tile)
     monkeypatch.setattr(tables, "_BLOCK_ROWS", 5 * N_CLUSTERS)  # draws are in blocks too
     eta, graph = shares(tree), co_clustering_graph(tree, threshold)
     names = tree["posterior"]["obs"].values.tolist()
@@ -63,16 +63,16 @@ def test_nodes_say_who_they_are(tree):
 
 def test_no_matrix_of_all_rows(monkeypatch):
     """5,000 rows that are all different: a matrix of them would be counted, of which only tiles are."""
-    rng, seen, count = np.random.default_rng(0), [], graphs.count_together
+    rng, seen, count = np.random.default_rng(0), [], pairs.count_together
 
     def told(*arguments):
         seen.append(count(*arguments))
         return seen[-1]
 
-    monkeypatch.setattr(graphs, "count_together", told)
+    monkeypatch.setattr(pairs, "count_together", told)
     labels = rng.integers(2, size=(1, 40, 5_000))
     graph = co_clustering_graph(tree_of(labels), 0.9)
-    assert max(map(np.size, seen)) <= graphs.TILE**2
+    assert max(map(np.size, seen)) <= pairs.TILE**2
     assert len(seen) == 6
     one, other, edge = next(iter(graph.edges(data="probability")))
     assert edge == (labels[0, :, one] == labels[0, :, other]).mean()

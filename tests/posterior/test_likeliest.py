@@ -10,8 +10,8 @@ from bayesfair._draws import Draws
 from bayesfair.fairness import encode_groups
 from bayesfair.fairness.guarantee import Guarantee, guarantee_of_fairlets
 from bayesfair.posterior.guarantees import balance_to_keep, guarantee_sentence
-from bayesfair.posterior.likeliest import _placed
 from bayesfair.posterior.point_estimates import point_of
+from bayesfair.posterior.relabelling import _placed
 from bayesfair.posterior.tables import binder_loss
 from bayesfair.posterior.tree import build_tree
 

@@ -7,9 +7,8 @@ from draws import draws_of
 import bayesfair as bf
 from bayesfair._numbers import percent
 from bayesfair.cli.output import print_summary
-from bayesfair.posterior.brief import brief
-from bayesfair.posterior.diagnostics import judge
-from bayesfair.posterior.occupied import occupied_sentence
+from bayesfair.posterior.diagnostics import brief, judge
+from bayesfair.posterior.found_modes import occupied_sentence
 from bayesfair.posterior.tree import build_tree
 
 N, K, CHAINS, DRAWS = 60, 5, 2, 40

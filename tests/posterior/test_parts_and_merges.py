@@ -23,7 +23,7 @@ from bayesfair.posterior import (
     summary,
     write_tree,
 )
-from bayesfair.posterior.brief import brief
+from bayesfair.posterior.diagnostics import brief
 from bayesfair.posterior.found_modes import modes_of, modes_sentence
 from bayesfair.posterior.guarantees import balance_to_keep, guarantee_sentence, masses_of
 from bayesfair.posterior.relabelling import numbered_alike

@@ -11,7 +11,7 @@ from draws import draws_of
 from tiers import tiers
 
 from bayesfair import _arrays
-from bayesfair.estimators.memory_needed import sampler_bytes
+from bayesfair.estimators.base import sampler_bytes
 from bayesfair.fairness import Groups
 from bayesfair.posterior import draws as blocks
 from bayesfair.posterior import misclassification_probability, read_tree, summary

@@ -12,7 +12,7 @@ from scipy import stats
 import bayesfair as bf
 from bayesfair.gibbs import Dispersion
 from bayesfair.posterior import temperature_sensitivity, temperatures
-from bayesfair.posterior.brief import brief
+from bayesfair.posterior.diagnostics import brief
 from bayesfair.posterior.temperatures import add_log_groups, energies_of
 from bayesfair.posterior.tree import add_derived, build_tree
 

@@ -12,8 +12,7 @@ from draws import draws_of
 import bayesfair as bf
 from bayesfair.cli import main
 from bayesfair.cli.output import print_verdict
-from bayesfair.posterior.brief import brief
-from bayesfair.posterior.diagnostics import judge, scalar_table, warn_of_disagreement
+from bayesfair.posterior.diagnostics import brief, judge, scalar_table, warn_of_disagreement
 from bayesfair.posterior.found_modes import modes_of
 from bayesfair.posterior.guarantees import balance_to_keep, guarantee_sentence, masses_of
 from bayesfair.posterior.tree import build_tree

@@ -23,8 +23,7 @@ from bayesfair.fairness.groups import encode_groups, groups_for_fit
 from bayesfair.fairness.guarantee import guarantee_of_fairlets
 from bayesfair.fairness.metrics import cluster_balance, group_masses, rows_off
 from bayesfair.posterior import reference_partition, relabel, write_tree
-from bayesfair.posterior.brief import brief
-from bayesfair.posterior.diagnostics import judge, warn_of_disagreement
+from bayesfair.posterior.diagnostics import brief, judge, warn_of_disagreement
 from bayesfair.posterior.schema import Column, dataset_of_guarantee, flat_labels, groups_of, guarantee_of
 from bayesfair.posterior.sentences import guaranteed
 from bayesfair.posterior.tree import build_tree
