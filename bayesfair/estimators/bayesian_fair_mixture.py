@@ -31,7 +31,8 @@ from bayesfair.estimators.memory_needed import check_memory
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import gap
 from bayesfair.models.exchange import check_ladder
-from bayesfair.models.parameters import SMOOTHING, Prior, check_prior
+from bayesfair.models.factor import SMOOTHING
+from bayesfair.models.parameters import Prior, check_prior
 from bayesfair.models.run import RunSettings, make_run
 from bayesfair.models.sampler import resolve_chain_method
 from bayesfair.models.starts import STARTS

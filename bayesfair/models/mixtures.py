@@ -4,15 +4,14 @@ log p(Theta | X) = log p(Theta) + sum_i log sum_k pi_k f(x_i; theta_k) - lambda 
 """
 
 import jax
-import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
-from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
 from bayesfair._check import message
-from bayesfair.models.observed import Observed, cluster_gaps, observe
-from bayesfair.models.parameters import SMOOTHING, Mixture, mixture_of, sample_parameters
+from bayesfair.models.factor import SMOOTHING, add_factor
+from bayesfair.models.observed import Observed, observe
+from bayesfair.models.parameters import Mixture, mixture_of, sample_parameters
 from bayesfair.models.rows import LabelledRow
 
 
@@ -59,7 +58,8 @@ def fair_gaussian_mixture(
     -----
     The sites are `weights` (n_components,); `means` (n_components, n_features); `scales`, standard deviations, a scalar or
     (n_components, n_features); `correlation_cholesky` (n_components, n_features, n_features), for "full" only; `x` (n_obs,
-    n_features), the rows, with pointwise log-likelihood; and `gap`, Delta of the soft assignments.
+    n_features), the rows, with pointwise log-likelihood; `gap`, Delta of the soft assignments; and `fairness`, the log of the
+    factor. The factor is no likelihood: `az.loo` reads `x` alone.
 
     Means and scales are in the units of X. So draws describe rows of any table in these units: `log_likelihood` and
     `Predictive` take other rows than those of the fit. Only the prior depends on the table, through `scaling`.
@@ -280,42 +280,6 @@ def labelled_mixture(
     labelled(mixture_of(family, n_components, prior), observed)
 
 
-def smooth_gap(psi, member, smoothing=SMOOTHING) -> Float[Array, ""]:
-    """A smooth form of the gap Delta, whose maximum and corners would stop NUTS.
-
-    Delta_tau = tau log((1/K) sum_k exp(d_k / tau)), where d_k is the mean over pairs of groups of
-    sqrt(difference^2 + tau^2) - tau.
-
-    Parameters
-    ----------
-    psi : array of shape (n_obs, n_clusters)
-        Soft assignments.
-    member : array of shape (n_obs, n_groups)
-        Indicators of the groups divided by the groups' sizes.
-    smoothing : float above zero, default 0.01
-        tau.
-
-    Returns
-    -------
-    jax.Array
-        A scalar: 0 for a fair map, at most Delta and at least Delta - tau (1 + log K).
-
-    References
-    ----------
-    FMC, eq. (6) and (14), for Delta.
-
-    Examples
-    --------
-    >>> import numpy as np, bayesfair as bf
-    >>> member = np.array([[0.5, 0.0], [0.5, 0.0], [0.0, 0.5], [0.0, 0.5]])
-    >>> fair = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 1.0]])
-    >>> abs(round(float(bf.models.smooth_gap(fair, member)), 4))
-    0.0
-    """
-    gaps = cluster_gaps(psi.T, member.T, corner=smoothing**2) - smoothing
-    return smoothing * (jax.nn.logsumexp(gaps / smoothing) - jnp.log(psi.shape[1]))
-
-
 def marginal(mixture: Mixture, observed: Observed):
     """The model of `fair_mixed_mixture` for arrays that may be traced."""
     row = mixture.row(observed.units, sample_parameters(mixture, observed.units))
@@ -324,8 +288,7 @@ def marginal(mixture: Mixture, observed: Observed):
         numpyro.sample("x", row, obs=observed.rows)
     if observed.member is not None:
         psi = jax.nn.softmax(row.log_joint(observed.rows), 0)
-        numpyro.deterministic("gap", cluster_gaps(psi, observed.member).max())
-        numpyro.factor("fairness", -observed.penalty * smooth_gap(psi.T, observed.member.T, mixture.smoothing))
+        add_factor(psi, observed.member, observed.penalty, mixture.smoothing)
 
 
 def labelled(mixture: Mixture, observed: Observed):
@@ -338,9 +301,7 @@ def labelled(mixture: Mixture, observed: Observed):
         numpyro.sample("x", row.prepared_for(observed.rows, observed.table), obs=observed.rows)
     if observed.member is not None:
         psi = jax.nn.one_hot(labels, mixture.n_components, axis=0)
-        gap = cluster_gaps(psi, observed.member).max()
-        numpyro.deterministic("gap", gap)
-        numpyro.factor("fairness", -observed.penalty * gap)
+        add_factor(psi, observed.member, observed.penalty)
 
 
 def _check_labels(labels, n_obs):

@@ -8,11 +8,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from bayesfair._arrays import on_device
-from bayesfair._check import check_features, check_number, check_same_length, check_same_rows, message
+from bayesfair._check import check_features, check_same_length, check_same_rows, message
 from bayesfair.engines.families import COVARIANCE_TYPES, Family
 from bayesfair.engines.tables import EncodedTable
-from bayesfair.fairness.groups import encode_groups
-from bayesfair.fairness.metrics import gaps_of_shares
+from bayesfair.models.factor import membership_of, penalty_of
 from bayesfair.models.rows import scaled_table
 from bayesfair.models.units import ColumnUnits, check_scaling, scaling_of, units_of
 
@@ -20,7 +19,7 @@ from bayesfair.models.units import ColumnUnits, check_scaling, scaling_of, units
 class Observed(NamedTuple):
     """A table, its groups and lambda N, as arrays alone: data of one shape share compiled programs.
 
-    `rows`: continuous columns, then codes of the levels. `table`: the same as densities read them. `member`: `membership`,
+    `rows`: continuous columns, then codes of the levels. `table`: the same as densities read them. `member`: `membership_of`,
     None without fairness. `penalty`: lambda N.
     """
 
@@ -40,8 +39,8 @@ def observe(X, codes, groups, *, n_levels=None, covariance_type, fairness_weight
     check_scaling(scaling, x.shape[1])
     units = units_of(scaling, covariance_type)
     rows = rows_of(x, codes)
-    member = _member(groups, len(rows), fairness_weight)
-    penalty = jnp.asarray(fairness_weight * len(rows), jnp.float32)
+    member = membership_of(groups, len(rows), fairness_weight)
+    penalty = penalty_of(fairness_weight, len(rows))
     return Observed(rows, scaled_table(rows, units, family), units, member, penalty), family
 
 
@@ -92,30 +91,3 @@ def family_of(covariance_type, n_levels) -> Family:
         rule = f"be one of {COVARIANCE_TYPES}"
         raise ValueError(message("covariance_type", rule, repr(covariance_type), "See the docstring."))
     return Family(covariance_type, n_levels)
-
-
-def _member(groups, n_obs, fairness_weight):
-    """The membership (J, N) of `groups`, or None without groups, which requires lambda = 0."""
-    positive = isinstance(fairness_weight, jax.Array) or check_number("fairness_weight", fairness_weight, minimum=0) > 0
-    if groups is None and positive:
-        rule, remedy = "be given if fairness_weight is above 0", "Pass one value per row, or fairness_weight=0."
-        raise ValueError(message("groups", rule, "None", remedy))
-    if groups is None:
-        return None
-    groups = encode_groups(groups, argument="groups")
-    check_same_length("groups", len(groups.code), "X", n_obs)
-    if len(groups.names) == 1 and positive:
-        remedy = "Check the column, or pass fairness_weight=0 for a mixture without fairness."
-        raise ValueError(message("groups", "have at least two groups", repr(groups.names[0]), remedy))
-    return membership(groups.code, len(groups.names))
-
-
-def membership(code, n_groups) -> Float[Array, "groups obs"]:
-    """Indicators of the groups' members over their numbers: each row sums to one, so that shares are a matrix product."""
-    indicator = np.equal.outer(np.arange(n_groups), code).astype(np.float32)
-    return on_device(indicator / indicator.sum(1, keepdims=True))
-
-
-def cluster_gaps(psi, member, corner=0.0) -> Float[Array, " clusters"]:
-    """Mean over pairs of groups of the difference of their shares in cluster k: FMC, eq. (6) and (14)."""
-    return gaps_of_shares(psi @ member.T, corner)

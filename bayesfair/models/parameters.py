@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -11,11 +10,10 @@ from jaxtyping import Array, Float
 
 from bayesfair._check import check_integer, check_number, message
 from bayesfair.engines.families import Components, Family, pack_factor
+from bayesfair.models.factor import SMOOTHING, check_smoothing
 from bayesfair.models.rows import MixtureRow
 from bayesfair.models.sparse import SparseScores, log_weights, scores_of
 from bayesfair.models.units import ColumnUnits, MeansLaw
-
-SMOOTHING = 0.01  # tau: smaller gaps are smoothed
 
 
 class Prior(NamedTuple):
@@ -98,8 +96,7 @@ def mixture_of(family: Family, n_components, prior, smoothing=SMOOTHING):
     """The mixture with these settings of a user, checked."""
     check_integer("n_components", n_components)
     check_prior(prior)
-    if not isinstance(smoothing, jax.Array):  # which may be traced
-        check_number("smoothing", smoothing)
+    check_smoothing(smoothing)
     return Mixture(family, n_components, prior or Prior(), smoothing)
 
 

@@ -7,7 +7,8 @@ from jaxtyping import Array, Float
 
 from bayesfair._jit import jit
 from bayesfair._rows import sum_of_terms
-from bayesfair.models.observed import Observed, cluster_gaps
+from bayesfair.models.factor import cluster_gaps
+from bayesfair.models.observed import Observed
 from bayesfair.models.parameters import Mixture, log_prior, sample_parameters
 from bayesfair.models.rows import scaled_table
 

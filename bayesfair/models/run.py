@@ -15,8 +15,9 @@ from bayesfair.engines.tables import Encoder
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import gap
 from bayesfair.models.exchange import ladder
+from bayesfair.models.factor import membership
 from bayesfair.models.guide import draw_from_guide
-from bayesfair.models.observed import Observed, membership, observe, rows_of
+from bayesfair.models.observed import Observed, observe, rows_of
 from bayesfair.models.parameters import Mixture, Prior
 from bayesfair.models.predictive import allocate, mean_psi, prior_sites, replicate_rows
 from bayesfair.models.sampler import LEAPFROG_STEPS, Sampler, advance, constrained, start_states, unconstrained

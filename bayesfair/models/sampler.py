@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from numpyro.handlers import condition
 from numpyro.infer import HMC, NUTS
 from numpyro.infer.util import potential_energy, unconstrain_fn
 
@@ -45,8 +46,8 @@ class Sampler(NamedTuple):
 
     @property
     def model(self):
-        """The model, a function of an `Observed`."""
-        return partial(labelled if self.kind == "gibbs" else marginal, self.mixture)
+        """The model, a function of an `Observed`; the site of the factor has nothing to sample."""
+        return condition(partial(labelled if self.kind == "gibbs" else marginal, self.mixture), {"fairness": 0.0})
 
     def kernel(self, observed: Observed):
         if self.kind == "gibbs":

@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 from tiers import tiers
 
 import bayesfair as bf
-from bayesfair.models import mixtures, observed, parameters
+from bayesfair.models import factor, mixtures, observed, parameters
 from bayesfair.models.predictive import prior_sites
 from bayesfair.models.rows import MixtureRow, scaled_table
 from bayesfair.models.units import ColumnScaling, MeansLaw, scaling_of, units_of
@@ -194,7 +194,7 @@ def test_the_fairness_factor_is_the_gap_of_psi(kind):
     psi = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
     delta = bf.fairness.gap(psi / psi.sum(1, keepdims=True), GROUPS)
     smooth = (density(values, 0.0) - density(values, 2.0)) / (2.0 * 40)
-    tau = mixtures.SMOOTHING
+    tau = factor.SMOOTHING
     assert delta - tau * (1 + np.log(3)) - 1e-4 <= smooth <= delta + 1e-4
 
     def told(values):
@@ -206,9 +206,9 @@ def test_the_fairness_factor_is_the_gap_of_psi(kind):
 
 
 def test_the_smooth_gap_tends_to_the_gap_and_is_zero_when_fair():
-    member = observed.membership(GROUPS, 3).T
+    member = factor.membership(GROUPS, 3).T
     psi = RNG.dirichlet(np.ones(4), 40)
-    smooth_gap = jax.jit(mixtures.smooth_gap)
+    smooth_gap = jax.jit(bf.models.smooth_gap)
     errors = [float(smooth_gap(psi, member, tau)) - bf.fairness.gap(psi, GROUPS) for tau in (0.1, 0.01, 1e-3)]
     assert all(error <= 1e-6 for error in errors)
     assert np.all(np.diff(np.abs(errors)) < 0)
