@@ -11,6 +11,7 @@ from bayesfair.models.mixtures import (
     labelled_mixture,
 )
 from bayesfair.models.parameters import Prior
+from bayesfair.models.predictive import memberships
 from bayesfair.models.units import ColumnScaling, column_scaling
 
 __all__ = [
@@ -25,5 +26,6 @@ __all__ = [
     "labelled_kernel",
     "labelled_mixture",
     "ladder",
+    "memberships",
     "smooth_gap",
 ]

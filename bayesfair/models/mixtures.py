@@ -58,8 +58,9 @@ def fair_gaussian_mixture(
     -----
     The sites are `weights` (n_components,); `means` (n_components, n_features); `scales`, standard deviations, a scalar or
     (n_components, n_features); `correlation_cholesky` (n_components, n_features, n_features), for "full" only; `x` (n_obs,
-    n_features), the rows, with pointwise log-likelihood; `gap`, Delta of the soft assignments; and `fairness`, the log of the
-    factor. The factor is no likelihood: `az.loo` reads `x` alone.
+    n_features), the rows, with pointwise log-likelihood; `psi` (n_obs, n_components), the soft assignments; `gap`, Delta of
+    them; and `fairness`, the log of the factor, which is no likelihood: `az.loo` reads `x` alone. Leave `psi` of large tables
+    out by `numpyro.handlers.block(model, hide=["psi"])`; `bayesfair.models.memberships` computes it afterwards.
 
     Means and scales are in the units of X. So draws describe rows of any table in these units: `log_likelihood` and
     `Predictive` take other rows than those of the fit. Only the prior depends on the table, through `scaling`.
@@ -118,7 +119,7 @@ def fair_categorical_mixture(
 
     Notes
     -----
-    The sites are `weights`, `levels_0` (n_components, n_levels), `levels_1`, ..., `x` and `gap`, as in
+    The sites are `weights`, `levels_0` (n_components, n_levels), `levels_1`, ..., `x`, `psi`, `gap` and `fairness`, as in
     `fair_gaussian_mixture`. For other rows than those of the fit give `n_levels`: a small table may not have every level.
 
     References
@@ -260,7 +261,7 @@ def labelled_mixture(
     up to sampling noise. Here the labels are fair together: rows may be moved one by one against their densities, so that
     the parameters hardly change.
 
-    The sites are those of `fair_mixed_mixture`, and `labels` (n_obs,).
+    The sites are those of `fair_mixed_mixture` without `psi`, and `labels` (n_obs,).
 
     References
     ----------
@@ -286,8 +287,9 @@ def marginal(mixture: Mixture, observed: Observed):
     row = row.prepared_for(observed.rows, observed.table)
     with numpyro.plate("obs", len(observed.rows)):
         numpyro.sample("x", row, obs=observed.rows)
+    psi = jax.nn.softmax(row.log_joint(observed.rows), 0)
+    numpyro.deterministic("psi", psi.T)
     if observed.member is not None:
-        psi = jax.nn.softmax(row.log_joint(observed.rows), 0)
         add_factor(psi, observed.member, observed.penalty, mixture.smoothing)
 
 

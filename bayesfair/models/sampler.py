@@ -111,7 +111,7 @@ def unconstrained(sampler: Sampler, observed: Observed, sites):
 def constrained(sampler: Sampler, observed: Observed, z):
     """Sites (draws, ...) from unconstrained ones, without deterministic sites."""
     sites = jax.vmap(sampler.ready_kernel(observed).postprocess_fn((observed,), {}))(z)
-    return {name: value for name, value in sites.items() if name not in ("gap", "weight_scores")}
+    return {name: value for name, value in sites.items() if name not in ("gap", "psi", "weight_scores")}
 
 
 @jit(static_argnums=0)

@@ -205,6 +205,25 @@ def test_the_fairness_factor_is_the_gap_of_psi(kind):
     assert float(jax.jit(told)(values)) == pytest.approx(delta, abs=2e-4)
 
 
+@pytest.mark.parametrize("kind", tiers(KINDS, FEW_KINDS))
+def test_memberships_are_the_responsibilities_of_the_site_and_of_sums(kind):
+    """By draw or by chain, of the rows of the fit or of others; labels are drawn from them."""
+    model, args, settings = model_of(kind, **({"n_levels": (3, 2)} if kind in ("categorical", "mixed") else {}))
+    sites = {name: np.asarray(value, np.float32) for name, value in sites_of(kind).items()}
+    draws = {name: np.broadcast_to(value, (2, 1_000, *value.shape)) for name, value in sites.items()}
+    table = (None, *args) if kind == "categorical" else args
+    told = bf.models.memberships(draws, *(part if part is None else part[OTHERS] for part in table), random_state=0)
+    joint = expected_log_joint(kind)[OTHERS]
+    psi = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+    assert told.psi.shape == (2, 1_000, len(OTHERS), 3)
+    np.testing.assert_allclose(told.psi[1, 999], psi, atol=2e-4)
+    drawn = (told.labels[..., None] == np.arange(3)).mean((0, 1))
+    np.testing.assert_allclose(drawn, psi, atol=0.05)  # 4.5 standard errors
+    named = numpyro.handlers.trace(numpyro.handlers.substitute(numpyro.handlers.seed(model, 0), sites))
+    site = jax.jit(lambda: named.get_trace(*args, **settings)["psi"]["value"])()
+    np.testing.assert_allclose(np.asarray(site)[OTHERS], psi, atol=2e-4)
+
+
 def test_the_smooth_gap_tends_to_the_gap_and_is_zero_when_fair():
     member = factor.membership(GROUPS, 3).T
     psi = RNG.dirichlet(np.ones(4), 40)
@@ -270,6 +289,19 @@ BAD = [
     ("draws of other components", lambda: density_of(X, draws=sites_of("diag"), n_components=2), "`weights` must have"),
     ("draws of other levels", lambda: density_of(None, codes=CODES[CODES[:, 0] < 2], draws=LEVELLED), "n_levels"),
     ("draws of other labels", lambda: density_of(X, draws={"labels": np.zeros(9, int)}, model=LABELLED), "fair_mixed"),
+]
+
+
+DRAWS = {name: np.asarray(value)[None] for name, value in sites_of("mixed").items()}
+BAD += [
+    ("no scales", lambda: bf.models.memberships({"weights": WEIGHTS[None]}, X), "have the sites.*'means'"),
+    ("other columns of draws", lambda: bf.models.memberships(DRAWS, X[:, :1], CODES), "of the 1 columns of `X`"),
+    (
+        "other levels of draws",
+        lambda: bf.models.memberships(DRAWS, X, CODES + 1),
+        "`codes` must be codes of the levels",
+    ),
+    ("rows far away", lambda: bf.models.memberships(DRAWS, X * 1e30, CODES), "near the rows of the fit"),
 ]
 
 
