@@ -153,7 +153,7 @@ ENGINES = (
     "VariationalFairClustering",
 )
 MEASURES = "balance", "gap", "additive_gap", "kl_error"
-OF_CODES = "fair_mixed_mixture", "labelled_mixture", "labelled_kernel"
+OF_CODES = "fair_mixed_mixture", "labelled_mixture"
 
 
 def profiled(profile):

@@ -10,8 +10,8 @@ from bayesfair.models.mixtures import (
     fair_mixed_mixture,
     labelled_mixture,
 )
-from bayesfair.models.parameters import Prior
 from bayesfair.models.predictive import memberships
+from bayesfair.models.priors import Prior
 from bayesfair.models.units import ColumnScaling, column_scaling
 
 __all__ = [

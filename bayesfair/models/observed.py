@@ -8,30 +8,37 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from bayesfair._arrays import on_device
-from bayesfair._check import check_features, check_same_length, check_same_rows, message
+from bayesfair._check import check_features, check_integer, check_same_length, check_same_rows, message
 from bayesfair.engines.families import COVARIANCE_TYPES, Family
 from bayesfair.engines.tables import EncodedTable
+from bayesfair.fairness.groups import encode_groups
 from bayesfair.models.factor import membership_of, penalty_of
 from bayesfair.models.rows import scaled_table
-from bayesfair.models.units import ColumnUnits, check_scaling, scaling_of, units_of
+from bayesfair.models.units import ColumnScaling, ColumnUnits, check_scaling, scaling_of, units_of
 
 
 class Observed(NamedTuple):
     """A table, its groups and lambda N, as arrays alone: data of one shape share compiled programs.
 
-    `rows`: continuous columns, then codes of the levels. `table`: the same as densities read them. `member`: `membership_of`,
-    None without fairness. `penalty`: lambda N.
+    `rows`: continuous columns, then codes of the levels; None if they are simulated. `table`: the same as densities read
+    them. `member`: `membership_of`, None without fairness. `penalty`: lambda N.
     """
 
-    rows: Float[Array, "obs columns"]
-    table: EncodedTable
+    rows: Float[Array, "obs columns"] | None
+    table: EncodedTable | None
     units: ColumnUnits
     member: Float[Array, "groups obs"] | None
     penalty: Float[Array, ""]
 
 
-def observe(X, codes, groups, *, n_levels=None, covariance_type, fairness_weight, scaling=None):
+def observe(
+    X, codes, groups, *, n_levels=None, covariance_type, fairness_weight, scaling=None, n_groups=None, n_obs=None
+):
     """`Observed` and `Family` of a model's table; the scaling is by default that of the table."""
+    if X is None and codes is None:
+        return _unobserved(groups, n_levels, covariance_type, fairness_weight, scaling, n_groups, n_obs)
+    if n_obs is not None:
+        raise ValueError(message("n_obs", "be left out if there is a table", n_obs, "The table has its own rows."))
     check_same_rows(X=X, codes=codes, groups=groups)
     x, codes, n_levels = tables(X, codes, n_levels)
     family = family_of(covariance_type, n_levels)
@@ -39,9 +46,30 @@ def observe(X, codes, groups, *, n_levels=None, covariance_type, fairness_weight
     check_scaling(scaling, x.shape[1])
     units = units_of(scaling, covariance_type)
     rows = rows_of(x, codes)
-    member = membership_of(groups, len(rows), fairness_weight)
+    member = membership_of(groups, len(rows), fairness_weight, n_groups)
     penalty = penalty_of(fairness_weight, len(rows))
     return Observed(rows, scaled_table(rows, units, family), units, member, penalty), family
+
+
+def _unobserved(groups, n_levels, covariance_type, fairness_weight, scaling, n_groups, n_obs):
+    """The same of rows that the model simulates: as many as groups, or `n_obs`."""
+    if scaling is None and n_levels is None:
+        remedy = "Pass `scaling` for continuous columns and `n_levels` for categorical ones, to simulate rows."
+        raise ValueError(message("X", "be given, or what its columns are like", "None", remedy))
+    if n_obs is None and groups is None:
+        raise ValueError(
+            message("n_obs", "be given if there is neither a table nor groups", "None", "Pass a number of rows.")
+        )
+    n_obs = _length(groups) if n_obs is None else check_integer("n_obs", n_obs)
+    scaling = ColumnScaling(np.zeros(0), np.zeros(0)) if scaling is None else scaling
+    check_scaling(scaling, len(scaling.middle))
+    family, units = family_of(covariance_type, tuple(n_levels or ())), units_of(scaling, covariance_type)
+    member = membership_of(groups, n_obs, fairness_weight, n_groups)
+    return Observed(None, None, units, member, penalty_of(fairness_weight, n_obs)), family
+
+
+def _length(groups):
+    return len(groups) if isinstance(groups, jax.core.Tracer) else len(encode_groups(groups, argument="groups").code)
 
 
 def rows_of(x, codes) -> Float[Array, "obs columns"]:

@@ -51,7 +51,7 @@ class Sampler(NamedTuple):
 
     def kernel(self, observed: Observed):
         if self.kind == "gibbs":
-            return sweeping_kernel(self.model, self.mixture, observed)
+            return sweeping_kernel(self.model, lambda observed: (self.mixture, observed))
         if self.leapfrog_steps is None:
             inner = NUTS(self.model)
         else:

@@ -18,7 +18,7 @@ import bayesfair as bf
 from bayesfair.models import factor, mixtures, observed, parameters
 from bayesfair.models.predictive import prior_sites
 from bayesfair.models.rows import MixtureRow, scaled_table
-from bayesfair.models.units import ColumnScaling, MeansLaw, scaling_of, units_of
+from bayesfair.models.units import ColumnScaling, scaling_of, units_of
 
 RNG = np.random.default_rng(0)
 X = 30 + np.array([5.0, 0.5]) * RNG.normal(size=(40, 2))
@@ -115,13 +115,16 @@ def test_draws_describe_rows_of_any_table_in_the_units_of_the_fit(kind):
 
 
 def test_samplers_walk_in_standard_deviations():
-    law, z = MeansLaw(units_of_table(X, "diag"), 3, 1.5), np.float32([[0.3, -1.0], [0.0, 2.0], [1.5, -0.4]])
+    law, z = (
+        bf.models.Prior().law_of_means(units_of_table(X, "diag")),
+        np.float32([[0.3, -1.0], [0.0, 2.0], [1.5, -0.4]]),
+    )
 
     @jax.jit
     def told(z):
         places = biject_to(law.support)
         value = places(z)
-        return value, law.log_prob(value) + places.log_abs_det_jacobian(z, value).sum()
+        return value, law.log_prob(value).sum() + places.log_abs_det_jacobian(z, value).sum()
 
     value, density = told(z)
     np.testing.assert_allclose(value, X.mean(0) + X.std(0) * z, rtol=1e-5)
@@ -271,9 +274,20 @@ BAD = [
     ("weight", lambda: density_of(X, GROUPS, fairness_weight=-1.0), "at least 0"),
     ("components", lambda: density_of(X, GROUPS, n_components=0), "`n_components`"),
     ("prior", lambda: density_of(X, GROUPS, prior="flat"), "a bayesfair.models.Prior or None"),
-    ("prior's weight", lambda: density_of(X, GROUPS, prior=bf.models.Prior(weight=-1.0)), "`prior.weight`"),
+    (
+        "prior's weights",
+        lambda: density_of(X, prior=bf.models.Prior(weight=(1.0, 200.0))),
+        "one number for each component",
+    ),
+    (
+        "sampled prior",
+        lambda: density_of(X, prior=bf.models.Prior(mean=lambda _: 0.0)),
+        "return a distribution of NumPyro",
+    ),
+    ("nothing to simulate", lambda: density_of(None), "`X` must be given, or what its columns are like"),
+    ("no number of rows", lambda: density_of(None, scaling=bf.models.column_scaling(X)), "`n_obs` must be given"),
+    ("two numbers of rows", lambda: density_of(X, n_obs=3), "`n_obs` must be left out if there is a table"),
     ("smoothing", lambda: density_of(X, GROUPS, fairness_weight=1.0, smoothing=0.0), "`smoothing`"),
-    ("kernel's components", lambda: bf.models.labelled_kernel(X, None, GROUPS, n_components=0), "`n_components`"),
     ("codes", lambda: density_of(None, GROUPS, codes=CODES - 1), "whole numbers from 0 on"),
     ("levels", lambda: density_of(None, GROUPS, codes=CODES, n_levels=(2, 2)), "above its largest code"),
     ("lengths", lambda: density_of(X, GROUPS, codes=CODES[:9]), "one entry per row"),
