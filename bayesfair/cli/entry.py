@@ -50,6 +50,7 @@ def main(argv=None) -> int:
         from bayesfair.cli.arguments import parse  # takes a moment in which Ctrl-C may come
 
         arguments = parse(argv)
+        bayesfair.enable_compilation_cache()
         return arguments.run(arguments)
 
     os.environ["MPLBACKEND"] = "Agg"  # notebooks set it for child processes, to a package that may be missing
