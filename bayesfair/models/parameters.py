@@ -10,7 +10,15 @@ from numpyro.infer.util import compute_log_probs
 from bayesfair._check import check_integer, message
 from bayesfair.engines.families import Components, Family, pack_factor
 from bayesfair.models.factor import SMOOTHING, check_smoothing
-from bayesfair.models.priors import Prior, check_prior
+from bayesfair.models.priors import (
+    Prior,
+    check_prior,
+    law_of_correlations,
+    law_of_levels,
+    law_of_means,
+    law_of_scales,
+    law_of_weights,
+)
 from bayesfair.models.rows import MixtureRow
 from bayesfair.models.sparse import SparseScores, log_weights, scores_of
 from bayesfair.models.units import ColumnUnits
@@ -61,11 +69,11 @@ def sample_parameters(mixture: Mixture, units: ColumnUnits):
     dim, laws = len(units.middle), {}
     sites = _sample_weights(n_components, prior)
     if dim:
-        laws["means"] = prior.law_of_means(units)
-        laws["scales"] = prior.law_of_scales(units, shared=family.covariance_type == "isotropic")
+        laws["means"] = law_of_means(prior, units)
+        laws["scales"] = law_of_scales(prior, units, shared=family.covariance_type == "isotropic")
     if family.covariance_type == "full" and dim > 1:
-        laws["correlation_cholesky"] = prior.law_of_correlations(dim)
-    laws |= {f"levels_{j}": prior.law_of_levels(n) for j, n in enumerate(family.n_levels)}
+        laws["correlation_cholesky"] = law_of_correlations(prior, dim)
+    laws |= {f"levels_{j}": law_of_levels(prior, n) for j, n in enumerate(family.n_levels)}
     if family.covariance_type == "isotropic" and dim:
         sites["scales"] = _sample("scales", laws.pop("scales"))
     with numpyro.plate("components", n_components):
@@ -92,7 +100,7 @@ def log_prior(mixture: Mixture, units: ColumnUnits, sites) -> Float[Array, ""]:
 def _sample_weights(n_components, prior: Prior):
     """Sample `weights`, or the scores that determine them, and e0 if it has a prior."""
     if not prior.is_sparse:
-        return {"weights": _sample("weights", prior.law_of_weights(n_components))}
+        return {"weights": _sample("weights", law_of_weights(prior, n_components))}
     sites, concentration = {}, prior.weight
     if prior.samples_concentration:
         concentration = sites["concentration"] = numpyro.sample("concentration", prior.weight)

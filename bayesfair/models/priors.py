@@ -95,65 +95,71 @@ class Prior:
     @property
     def typical_weight(self):
         """The weight e0, or the mean of its prior."""
-        return float(self.weight.mean if self.samples_concentration else self.weight)
+        if not self.samples_concentration:
+            return float(self.weight)
+        with jax.ensure_compile_time_eval():  # also within a program
+            return float(self.weight.mean)
 
-    def law_of_weights(self, n_components):
-        if isinstance(self.weight, float):
-            return dist.Dirichlet(jnp.full(n_components, self.weight))
-        law = (
-            dist.Dirichlet(np.float32(self.weight))
-            if isinstance(self.weight, tuple)
-            else _law(self.weight, n_components)
-        )
-        return _of_shape(
-            "prior.weight", law, (n_components,), "one number for each component; Gamma(1, 200) is a prior of e0"
-        )
 
-    def law_of_means(self, units: ColumnUnits) -> MeansLaw:
-        """The law (d,) of a component's means, in the units of the table."""
-        scaling, shape = ColumnScaling(units.middle, units.spread), (len(units.middle),)
-        if isinstance(self.mean, float):
-            return MeansLaw(units, dist.Normal(units.middle, self.mean * units.spread).to_event(1))
-        if _is_law(self.mean):
-            law = dist.TransformedDistribution(self.mean.expand(shape), AffineTransform(units.middle, units.spread))
-            return MeansLaw(units, law.to_event(1))
-        law = _columns(_law(self.mean, scaling), shape)
-        if not _is_real(law.support):
-            raise ValueError(
-                message("prior.mean", "return a distribution on all numbers", law.support, "Normal is one.")
-            )
-        return MeansLaw(units, _of_shape("prior.mean", law, shape, "one mean for each column"))
+def law_of_weights(prior: Prior, n_components):
+    if isinstance(prior.weight, float):
+        return dist.Dirichlet(jnp.full(n_components, prior.weight))
+    law = (
+        dist.Dirichlet(np.float32(prior.weight))
+        if isinstance(prior.weight, tuple)
+        else _law(prior.weight, n_components)
+    )
+    return _of_shape(
+        "prior.weight", law, (n_components,), "one number for each component; Gamma(1, 200) is a prior of e0"
+    )
 
-    def law_of_scales(self, units: ColumnUnits, shared):
-        """The law of a component's standard deviations (d,), or of that of all, in the units of the table."""
-        scale, shape = (units.scale[0], ()) if shared else (units.scale, (len(units.scale),))
-        if isinstance(self.sd, tuple):
-            law = dist.LogNormal(jnp.log(self.sd[0] * scale), self.sd[1])
-        elif _is_law(self.sd):
-            by_scale = [
-                ExpTransform().inv,
-                AffineTransform(jnp.log(scale), 1.0),
-                ExpTransform(),
-            ]  # positive for any scale
-            law = dist.TransformedDistribution(self.sd.expand(shape), by_scale)
-        else:
-            law = _law(self.sd, ColumnScaling(units.middle, units.spread))
-        return _of_shape("prior.sd", _columns(law, shape), shape, "one for each column, or one if all share it")
 
-    def law_of_correlations(self, dim):
-        """The law of the Cholesky factor (d, d) of a component's correlations."""
-        law = (
-            dist.LKJCholesky(dim, self.correlation)
-            if isinstance(self.correlation, float)
-            else _law(self.correlation, dim)
-        )
-        return _of_shape("prior.correlation", law, (dim, dim), "the shape of a Cholesky factor")
+def law_of_means(prior: Prior, units: ColumnUnits) -> MeansLaw:
+    """The law (d,) of a component's means, in the units of the table."""
+    scaling, shape = ColumnScaling(units.middle, units.spread), (len(units.middle),)
+    if isinstance(prior.mean, float):
+        return MeansLaw(units, dist.Normal(units.middle, prior.mean * units.spread).to_event(1))
+    if _is_law(prior.mean):
+        law = dist.TransformedDistribution(prior.mean.expand(shape), AffineTransform(units.middle, units.spread))
+        return MeansLaw(units, law.to_event(1))
+    law = _columns(_law(prior.mean, scaling), shape)
+    if not _is_real(law.support):
+        raise ValueError(message("prior.mean", "return a distribution on all numbers", law.support, "Normal is one."))
+    return MeansLaw(units, _of_shape("prior.mean", law, shape, "one mean for each column"))
 
-    def law_of_levels(self, n_levels):
-        """The law (n_levels,) of the probabilities of a column's levels in a component."""
-        flat = isinstance(self.level, float)
-        law = dist.Dirichlet(jnp.full(n_levels, self.level)) if flat else _law(self.level, n_levels)
-        return _of_shape("prior.level", law, (n_levels,), "one probability for each level")
+
+def law_of_scales(prior: Prior, units: ColumnUnits, shared):
+    """The law of a component's standard deviations (d,), or of that of all, in the units of the table."""
+    scale, shape = (units.scale[0], ()) if shared else (units.scale, (len(units.scale),))
+    if isinstance(prior.sd, tuple):
+        law = dist.LogNormal(jnp.log(prior.sd[0] * scale), prior.sd[1])
+    elif _is_law(prior.sd):
+        by_scale = [
+            ExpTransform().inv,
+            AffineTransform(jnp.log(scale), 1.0),
+            ExpTransform(),
+        ]  # positive for any scale
+        law = dist.TransformedDistribution(prior.sd.expand(shape), by_scale)
+    else:
+        law = _law(prior.sd, ColumnScaling(units.middle, units.spread))
+    return _of_shape("prior.sd", _columns(law, shape), shape, "one for each column, or one if all share it")
+
+
+def law_of_correlations(prior: Prior, dim):
+    """The law of the Cholesky factor (d, d) of a component's correlations."""
+    law = (
+        dist.LKJCholesky(dim, prior.correlation)
+        if isinstance(prior.correlation, float)
+        else _law(prior.correlation, dim)
+    )
+    return _of_shape("prior.correlation", law, (dim, dim), "the shape of a Cholesky factor")
+
+
+def law_of_levels(prior: Prior, n_levels):
+    """The law (n_levels,) of the probabilities of a column's levels in a component."""
+    flat = isinstance(prior.level, float)
+    law = dist.Dirichlet(jnp.full(n_levels, prior.level)) if flat else _law(prior.level, n_levels)
+    return _of_shape("prior.level", law, (n_levels,), "one probability for each level")
 
 
 def check_prior(prior):

@@ -9,6 +9,7 @@ from numpyro.infer.util import unconstrain_fn
 from bayesfair.models.exchange import BETA, observed_energy, tempered
 from bayesfair.models.observed import Observed
 from bayesfair.models.parameters import Mixture, sample_parameters
+from bayesfair.models.priors import law_of_means
 from bayesfair.models.sparse import draw_two_sided, stretched, two_sided_law, unstretched
 
 NEAR = 0.5  # standard deviation of a mean proposed near a row or near the other component's mean
@@ -109,14 +110,14 @@ class Transfers:
         rows, which = self._rows, jax.random.randint(key_which, (), 0, 3)
         row = rows[jax.random.randint(key_row, (), 0, len(rows))]
         noise, units = jax.random.normal(key_noise, near.shape), self._observed.units
-        fresh = (self._mixture.prior.law_of_means(units).sample(key_noise) - units.middle) / units.spread
+        fresh = (law_of_means(self._mixture.prior, units).sample(key_noise) - units.middle) / units.spread
         return jnp.select([which == 0, which == 1], [near + NEAR * noise, row + NEAR * noise], fresh)
 
     def _log_mean(self, mean, near):
         """Log of the prior over the proposal's density."""
         rows, units = self._rows, self._observed.units
         of_rows = jax.nn.logsumexp(_log_normal(mean - rows, NEAR)) - jnp.log(len(rows))
-        prior = self._mixture.prior.law_of_means(units).log_prob(units.middle + units.spread * mean)
+        prior = law_of_means(self._mixture.prior, units).log_prob(units.middle + units.spread * mean)
         prior += jnp.log(units.spread).sum()  # of the mean in standard deviations
         proposal = jax.nn.logsumexp(jnp.stack([_log_normal(mean - near, NEAR), of_rows, prior])) - jnp.log(3.0)
         return prior - proposal

@@ -17,6 +17,7 @@ from tiers import tiers
 import bayesfair as bf
 from bayesfair.models import factor, mixtures, observed, parameters
 from bayesfair.models.predictive import prior_sites
+from bayesfair.models.priors import law_of_means
 from bayesfair.models.rows import MixtureRow, scaled_table
 from bayesfair.models.units import ColumnScaling, scaling_of, units_of
 
@@ -116,7 +117,7 @@ def test_draws_describe_rows_of_any_table_in_the_units_of_the_fit(kind):
 
 def test_samplers_walk_in_standard_deviations():
     law, z = (
-        bf.models.Prior().law_of_means(units_of_table(X, "diag")),
+        law_of_means(bf.models.Prior(), units_of_table(X, "diag")),
         np.float32([[0.3, -1.0], [0.0, 2.0], [1.5, -0.4]]),
     )
 

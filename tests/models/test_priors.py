@@ -103,6 +103,15 @@ def test_equal_priors_are_one_setting_and_others_are_not():
     assert not one.is_sparse
 
 
+def test_e0_may_have_any_law_of_positive_numbers():
+    prior = Prior(weight=dist.LogNormal(-3.0, 0.5))
+    model = partial(bf.models.fair_gaussian_mixture, prior=prior, n_components=5)
+    draws = Predictive(model, num_samples=200)(jax.random.key(0), X)
+    np.testing.assert_allclose(np.log(draws["concentration"]).mean(), -3, atol=0.15)  # four standard errors
+    np.testing.assert_allclose(draws["weights"].sum(1), 1, atol=1e-5)
+    assert prior.typical_weight == pytest.approx(np.exp(-3 + 0.125), rel=1e-5)
+
+
 def test_a_function_may_sample_what_components_share():
     def means(scaling: ColumnScaling):
         width = numpyro.sample("width", dist.HalfNormal(1.0))
