@@ -35,6 +35,7 @@ _HOMES = {
     "VariationalFairClustering": "bayesfair.engines",
     "audit": "bayesfair.reports",
     "compare_clusters": "bayesfair.estimators",
+    "enable_compilation_cache": "bayesfair._cache",
     "report": "bayesfair.reports",
 }
 
@@ -50,6 +51,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not call `__geta
     from bayesfair import models as models
     from bayesfair import plots as plots
     from bayesfair import posterior as posterior
+    from bayesfair._cache import enable_compilation_cache as enable_compilation_cache
     from bayesfair.engines.balanced_kmeans import BalancedKMeans as BalancedKMeans
     from bayesfair.engines.big_learn import BigLearnMixture as BigLearnMixture
     from bayesfair.engines.fair_mixture import FairMixture as FairMixture

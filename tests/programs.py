@@ -24,6 +24,7 @@ PROGRAMS = {  # in one process that runs all fast tests; a file that is not name
     "models/test_labels.py": 17,
     "models/test_mixtures.py": 34,
     "models/test_posteriors.py": 2,
+    "models/test_priors.py": 50,
     "models/test_sparse.py": 12,
     "posterior/test_arviz.py": 8,
 }

@@ -50,6 +50,7 @@ def main(argv=None) -> int:
         from bayesfair.cli import arguments, commands  # takes a moment in which Ctrl-C may come
 
         typed = arguments.parse(argv)
+        bayesfair.enable_compilation_cache()
         return getattr(commands, typed.command)(typed)
 
     os.environ["MPLBACKEND"] = "Agg"  # notebooks set it for child processes, to a package that may be missing

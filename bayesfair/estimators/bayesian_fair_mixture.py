@@ -29,14 +29,15 @@ from bayesfair.engines.whole_fits import whole_or_not
 from bayesfair.estimators.base import PosteriorEstimator, check_memory
 from bayesfair.fairness.metrics import gap
 from bayesfair.models.exchange import check_ladder
-from bayesfair.models.parameters import SMOOTHING, Prior, check_prior
+from bayesfair.models.factor import SMOOTHING
+from bayesfair.models.priors import Prior, check_prior
 from bayesfair.models.run import RunSettings, make_run
 from bayesfair.models.sampler import resolve_chain_method
 from bayesfair.models.starts import STARTS
 from bayesfair.posterior.files import read_run
 from bayesfair.posterior.guarantees import everyone, masses_of
 from bayesfair.posterior.schema import STATE, WANTED, arrays_of, groups_of, state_dataset
-from bayesfair.posterior.settings import as_attribute
+from bayesfair.posterior.settings import NOT_KEPT, as_attribute
 from bayesfair.posterior.tree import build_tree, draws_of
 
 LABEL_BYTES = 16  # per label: in the draws, with its row's log-likelihood, and in the tree
@@ -233,7 +234,7 @@ class BayesianFairMixture(PosteriorEstimator):
             raise ValueError(message("starts", rule, repr(self.starts), "Leave it out to use all of them."))
         if not isinstance(self.tempering, (bool, np.bool_)):
             check_ladder("tempering", self.tempering)
-        check_prior(self.prior, self.inference)
+        self._check_prior()
         if self.inference == "svi":
             refuse_unread(self, "num_warmup", "chain_method", where="if inference is 'svi'")
         if self.inference == "gibbs":
@@ -242,6 +243,19 @@ class BayesianFairMixture(PosteriorEstimator):
             refuse_unread(self, "smoothing", where="if fairness_weight is 0")
         if self.inference != "nuts":
             refuse_unread(self, "tempering", where="unless inference='nuts'")
+
+    def _check_prior(self):
+        check_prior(self.prior)
+        if self.prior is None:
+            return
+        if self.prior.is_sparse and self.inference == "svi":
+            rule, remedy = "have a weight of at least 1 if inference is 'svi'", "Use inference='nuts'."
+            why = f"A normal guide has no empty components. {remedy}"
+            raise ValueError(message("prior", rule, self.prior.weight, why))
+        if as_attribute(self.prior) == NOT_KEPT:
+            rule = "have numbers and plain distributions alone, as a saved run could hold no others"
+            remedy = "Sample bayesfair.models.fair_mixed_mixture with a prior of your own."
+            raise ValueError(message("prior", rule, self.prior, remedy))
 
     def _kinds(self, X):
         """Names, or positions, of the columns of either kind."""

@@ -2,15 +2,16 @@
 
 import bayesfair._jax  # noqa: F401
 from bayesfair.models.exchange import ReplicaExchange, ladder
+from bayesfair.models.factor import fairness, smooth_gap
 from bayesfair.models.labels import labelled_kernel
 from bayesfair.models.mixtures import (
     fair_categorical_mixture,
     fair_gaussian_mixture,
     fair_mixed_mixture,
     labelled_mixture,
-    smooth_gap,
 )
-from bayesfair.models.parameters import Prior
+from bayesfair.models.predictive import memberships
+from bayesfair.models.priors import Prior
 from bayesfair.models.units import ColumnScaling, column_scaling
 
 __all__ = [
@@ -21,8 +22,10 @@ __all__ = [
     "fair_categorical_mixture",
     "fair_gaussian_mixture",
     "fair_mixed_mixture",
+    "fairness",
     "labelled_kernel",
     "labelled_mixture",
     "ladder",
+    "memberships",
     "smooth_gap",
 ]

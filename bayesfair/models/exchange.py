@@ -12,6 +12,7 @@ from numpyro.primitives import Messenger
 from numpyro.util import is_prng_key
 
 from bayesfair._check import check_integer, message
+from bayesfair.models.factor import Factor
 
 RATIO, FEWEST_ROWS = 0.6, 10  # ratio of neighbours on the default ladder; rows that the hottest replica sees
 BETA = "_inverse_temperature"  # keyword that passes a replica's inverse temperature to the tempered model
@@ -52,7 +53,7 @@ class ReplicaExchange(MCMCKernel):
 
     Notes
     -----
-    Everything observed is tempered, the likelihood together with the fairness factor. Tempering lambda alone would leave
+    Everything observed is tempered, together with the factor of `fairness`. Tempering lambda alone would leave
     the modes of the likelihood apart. Several rounds of exchanges follow every trajectory, of even and odd pairs in turn.
     Each replica keeps its own step size and mass matrix.
 
@@ -152,14 +153,14 @@ def _tempered_model(model, *args, **kwargs):
 
 
 class Tempering(Messenger):
-    """Multiplies the log density of observed sites, including factors, by beta."""
+    """Multiplies the log density of observed sites and of the factor of fairness by beta."""
 
     def __init__(self, beta):
         self.beta = beta
         super().__init__()
 
     def process_message(self, msg):
-        if msg["type"] == "sample" and msg["is_observed"]:
+        if msg["type"] == "sample" and (msg["is_observed"] or isinstance(msg["fn"], Factor)):
             msg["scale"] = self.beta if msg.get("scale") is None else self.beta * msg["scale"]
 
 

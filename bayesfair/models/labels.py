@@ -3,93 +3,61 @@
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
-from numpy.typing import ArrayLike
 from numpyro.infer import NUTS
-from numpyro.infer.gibbs import CustomGibbs, Gibbs
+from numpyro.infer.gibbs import GIBBS_SITES_KWARG, CustomGibbs, Gibbs
 
 from bayesfair.fairness.metrics import gaps_of_shares
-from bayesfair.models.mixtures import labelled_mixture
-from bayesfair.models.observed import Observed, observe
-from bayesfair.models.parameters import Mixture, mixture_of
+from bayesfair.models.mixtures import labelled_mixture, table_and_mixture
 
 
-def labelled_kernel(
-    X,
-    codes=None,
-    groups=None,
-    *,
-    n_components=3,
-    n_levels=None,
-    covariance_type="isotropic",
-    fairness_weight: ArrayLike = 0.0,
-    prior=None,
-    scaling=None,
-    **nuts,
-):
+def labelled_kernel(**nuts):
     """A NumPyro kernel for `labelled_mixture`: a sweep over the labels, then NUTS on the parameters.
 
-    Give the arguments of the model here, as the sweep needs them, and again to `run`.
+    The table and the settings of the model are those of `MCMC.run`.
 
     Parameters
     ----------
-    X : array-like of shape (n_obs, n_features) or None
-        Continuous columns.
-    codes : array-like of int of shape (n_obs, n_categorical), optional
-        Codes 0, 1, ... of the levels of categorical columns.
-    groups : array-like of shape (n_obs,), optional
-        The groups of the rows.
-    n_components : int, at least 1, default 3
-        Number of components.
-    n_levels : sequence of int, optional
-        How many levels each categorical column has. By default one more than its largest code.
-    covariance_type : {"isotropic", "diag", "full"}, default "isotropic"
-        Covariances of the continuous columns.
-    fairness_weight : float, at least 0, default 0.0
-        lambda, per row. 0 is the ordinary mixture.
-    prior : Prior, optional
-        The prior. By default `Prior()`.
-    scaling : ColumnScaling, optional
-        The means and standard deviations that the prior is relative to, see `column_scaling`. By default those of X.
     **nuts
         Settings of `numpyro.infer.NUTS`.
 
     Returns
     -------
-    numpyro.infer.HMCGibbs
-
-    Raises
-    ------
-    TypeError
-        If the table or a setting has the wrong type.
-    ValueError
-        If the tables, the prior or a setting are not valid.
+    numpyro.infer.gibbs.Gibbs
 
     Examples
     --------
     >>> import jax, bayesfair as bf
     >>> from numpyro.infer import MCMC
-    >>> data, settings = bf.datasets.make_well_specified(), {"fairness_weight": 1.0}
-    >>> kernel = bf.models.labelled_kernel(data.features, None, data.sensitive, **settings)
-    >>> mcmc = MCMC(kernel, num_warmup=20, num_samples=20, progress_bar=False)
-    >>> mcmc.run(jax.random.key(0), data.features, None, data.sensitive, **settings)
+    >>> data = bf.datasets.make_well_specified()
+    >>> mcmc = MCMC(bf.models.labelled_kernel(), num_warmup=20, num_samples=20, progress_bar=False)
+    >>> mcmc.run(jax.random.key(0), data.features, None, data.sensitive, fairness_weight=1.0)
     >>> mcmc.get_samples()["labels"].shape
     (20, 100)
     """
-    settings = {"covariance_type": covariance_type, "fairness_weight": fairness_weight, "scaling": scaling}
-    observed, family = observe(X, codes, groups, n_levels=n_levels, **settings)
-    return sweeping_kernel(labelled_mixture, mixture_of(family, n_components, prior), observed, **nuts)
+    return sweeping_kernel(labelled_mixture, table_and_mixture, **nuts)
 
 
-def sweeping_kernel(model, mixture: Mixture, observed: Observed, **nuts):
-    """A label sweep, then NUTS with these settings on the parameters of `model`, a form of `labelled`."""
-    member = jnp.ones((1, len(observed.rows))) if observed.member is None else observed.member
-    group, sizes = member.argmax(0), (member > 0).sum(1).astype(jnp.float32)
+def sweeping_kernel(model, described, **nuts):
+    """A label sweep, then NUTS with these settings on the parameters of `model`, a form of `labelled`.
 
-    def update(rng_key, gibbs_sites, hmc_sites):
-        log_joint = mixture.row(observed.units, hmc_sites).log_joint_of(observed.table).T
-        return {"labels": label_sweep(rng_key, gibbs_sites["labels"], log_joint, group, sizes, observed.penalty)}
+    described: gives the `Mixture` and the `Observed` of the model's arguments.
+    """
+    return Gibbs([(LabelSweep(described), ["labels"]), (NUTS(model, **nuts), None)])
 
-    return Gibbs([(CustomGibbs(update), ["labels"]), (NUTS(model, **nuts), None)])
+
+class LabelSweep(CustomGibbs):
+    """The block of the labels, for the table that a run is given."""
+
+    def sample(self, state, model_args, model_kwargs):
+        kwargs = dict(model_kwargs or {})
+        sites = kwargs.pop(GIBBS_SITES_KWARG, {})
+        mixture, observed = self._gibbs_fn(*model_args, **kwargs)
+        member = jnp.ones((1, len(observed.rows))) if observed.member is None else observed.member
+        group, sizes = member.argmax(0), (member > 0).sum(1).astype(jnp.float32)
+        log_joint = mixture.row(observed.units, sites).log_joint_of(observed.table).T
+        key, key_sweep = jax.random.split(state.rng_key)
+        labels = label_sweep(key_sweep, state.z["labels"], log_joint, group, sizes, observed.penalty)
+        return state._replace(z={"labels": labels}, rng_key=key)
 
 
 def label_sweep(key, labels, log_joint, group, group_size, penalty) -> Int[Array, " obs"]:

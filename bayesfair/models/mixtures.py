@@ -4,15 +4,14 @@ log p(Theta | X) = log p(Theta) + sum_i log sum_k pi_k f(x_i; theta_k) - lambda 
 """
 
 import jax
-import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
-from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
 from bayesfair._check import message
-from bayesfair.models.observed import Observed, cluster_gaps, observe
-from bayesfair.models.parameters import SMOOTHING, Mixture, mixture_of, sample_parameters
+from bayesfair.models.factor import SMOOTHING, add_factor
+from bayesfair.models.observed import Observed, observe
+from bayesfair.models.parameters import Mixture, mixture_of, sample_parameters
 from bayesfair.models.rows import LabelledRow
 
 
@@ -26,13 +25,15 @@ def fair_gaussian_mixture(
     smoothing=SMOOTHING,
     prior=None,
     scaling=None,
+    n_groups=None,
+    n_obs=None,
 ):
     """A NumPyro model: a Gaussian mixture with the fairness factor exp(-lambda N Delta_tau), labels summed out.
 
     Parameters
     ----------
-    X : array-like of shape (n_obs, n_features)
-        Features. Centre columns that are far from 0: the model computes in float32.
+    X : array-like of shape (n_obs, n_features) or None
+        Features. Centre columns that are far from 0: the model computes in float32. None simulates them, given `scaling`.
     groups : array-like of shape (n_obs,), optional
         The groups of the rows, see `bayesfair.fairness.encode_groups`. By default the ordinary mixture.
     n_components : int, at least 1, default 3
@@ -47,6 +48,11 @@ def fair_gaussian_mixture(
         By default `Prior()`.
     scaling : ColumnScaling, optional
         The means and standard deviations that the prior is relative to, see `column_scaling`. By default those of X.
+    n_groups : int, at least 2, optional
+        How many groups there are. By default those of the rows. Give it for traced groups, which are codes 0, 1, ..., and for
+        new rows that may be of one group alone.
+    n_obs : int, at least 1, optional
+        How many rows to simulate if there is no table. By default as many as there are groups.
 
     Raises
     ------
@@ -59,7 +65,9 @@ def fair_gaussian_mixture(
     -----
     The sites are `weights` (n_components,); `means` (n_components, n_features); `scales`, standard deviations, a scalar or
     (n_components, n_features); `correlation_cholesky` (n_components, n_features, n_features), for "full" only; `x` (n_obs,
-    n_features), the rows, with pointwise log-likelihood; and `gap`, Delta of the soft assignments.
+    n_features), the rows, with pointwise log-likelihood; `psi` (n_obs, n_components), the soft assignments; `gap`, Delta of
+    them; and `fairness`, the log of the factor, which is no likelihood: `az.loo` reads `x` alone. Leave `psi` of large tables
+    out by `numpyro.handlers.block(model, hide=["psi"])`; `bayesfair.models.memberships` computes it afterwards.
 
     Means and scales are in the units of X. So draws describe rows of any table in these units: `log_likelihood` and
     `Predictive` take other rows than those of the fit. Only the prior depends on the table, through `scaling`.
@@ -86,18 +94,28 @@ def fair_gaussian_mixture(
     (50, 5)
     """
     settings = {"covariance_type": covariance_type, "fairness_weight": fairness_weight, "smoothing": smoothing}
+    settings |= {"n_groups": n_groups, "n_obs": n_obs}
     fair_mixed_mixture(X, None, groups, n_components=n_components, prior=prior, scaling=scaling, **settings)
 
 
 def fair_categorical_mixture(
-    X, groups=None, *, n_components=3, n_levels=None, fairness_weight: ArrayLike = 0.0, smoothing=SMOOTHING, prior=None
+    X,
+    groups=None,
+    *,
+    n_components=3,
+    n_levels=None,
+    fairness_weight: ArrayLike = 0.0,
+    smoothing=SMOOTHING,
+    prior=None,
+    n_groups=None,
+    n_obs=None,
 ):
     """A NumPyro model: a mixture of independent categorical columns with the fairness factor.
 
     Parameters
     ----------
-    X : array-like of int of shape (n_obs, n_features)
-        Codes 0, 1, ... of the levels.
+    X : array-like of int of shape (n_obs, n_features) or None
+        Codes 0, 1, ... of the levels. None simulates them, given `n_levels`.
     groups : array-like of shape (n_obs,), optional
         The groups of the rows. By default the ordinary mixture.
     n_components : int, at least 1, default 3
@@ -110,6 +128,11 @@ def fair_categorical_mixture(
         tau of `smooth_gap`.
     prior : Prior, optional
         By default `Prior()`.
+    n_groups : int, at least 2, optional
+        How many groups there are. By default those of the rows. Give it for traced groups, which are codes 0, 1, ..., and for
+        new rows that may be of one group alone.
+    n_obs : int, at least 1, optional
+        How many rows to simulate if there is no table. By default as many as there are groups.
 
     Raises
     ------
@@ -118,7 +141,7 @@ def fair_categorical_mixture(
 
     Notes
     -----
-    The sites are `weights`, `levels_0` (n_components, n_levels), `levels_1`, ..., `x` and `gap`, as in
+    The sites are `weights`, `levels_0` (n_components, n_levels), `levels_1`, ..., `x`, `psi`, `gap` and `fairness`, as in
     `fair_gaussian_mixture`. For other rows than those of the fit give `n_levels`: a small table may not have every level.
 
     References
@@ -135,7 +158,7 @@ def fair_categorical_mixture(
     (50, 3, 2)
     """
     settings = {"n_levels": n_levels, "fairness_weight": fairness_weight, "smoothing": smoothing, "prior": prior}
-    fair_mixed_mixture(None, X, groups, n_components=n_components, **settings)
+    fair_mixed_mixture(None, X, groups, n_components=n_components, n_groups=n_groups, n_obs=n_obs, **settings)
 
 
 def fair_mixed_mixture(
@@ -150,6 +173,8 @@ def fair_mixed_mixture(
     smoothing=SMOOTHING,
     prior=None,
     scaling=None,
+    n_groups=None,
+    n_obs=None,
 ):
     """A NumPyro model: continuous and categorical columns, independent within a component, with the fairness factor.
 
@@ -158,7 +183,7 @@ def fair_mixed_mixture(
     Parameters
     ----------
     X : array-like of shape (n_obs, n_features) or None
-        Continuous columns.
+        Continuous columns. Without any table rows are simulated, given `scaling`, `n_levels` or both.
     codes : array-like of int of shape (n_obs, n_categorical) or None
         Codes 0, 1, ... of the levels of categorical columns.
     groups : array-like of shape (n_obs,), optional
@@ -177,6 +202,11 @@ def fair_mixed_mixture(
         By default `Prior()`.
     scaling : ColumnScaling, optional
         The means and standard deviations that the prior is relative to, see `column_scaling`. By default those of X.
+    n_groups : int, at least 2, optional
+        How many groups there are. By default those of the rows. Give it for traced groups, which are codes 0, 1, ..., and for
+        new rows that may be of one group alone.
+    n_obs : int, at least 1, optional
+        How many rows to simulate if there is no table. By default as many as there are groups.
 
     Raises
     ------
@@ -204,8 +234,8 @@ def fair_mixed_mixture(
     (50, 3, 2)
     """
     settings = {"covariance_type": covariance_type, "fairness_weight": fairness_weight, "scaling": scaling}
-    observed, family = observe(X, codes, groups, n_levels=n_levels, **settings)
-    marginal(mixture_of(family, n_components, prior, smoothing), observed)
+    observed, family = observe(X, codes, groups, n_levels=n_levels, n_groups=n_groups, n_obs=n_obs, **settings)
+    marginal(mixture_of(family, n_components, prior, smoothing), observed, n_obs)
 
 
 def labelled_mixture(
@@ -219,6 +249,8 @@ def labelled_mixture(
     fairness_weight: ArrayLike = 0.0,
     prior=None,
     scaling=None,
+    n_groups=None,
+    n_obs=None,
 ):
     """A NumPyro model whose labels are sampled, with the fairness factor exp(-lambda N Delta(z)).
 
@@ -228,7 +260,7 @@ def labelled_mixture(
     Parameters
     ----------
     X : array-like of shape (n_obs, n_features) or None
-        Continuous columns.
+        Continuous columns. Without any table rows are simulated, given `scaling`, `n_levels` or both.
     codes : array-like of int of shape (n_obs, n_categorical), optional
         Codes 0, 1, ... of the levels of categorical columns.
     groups : array-like of shape (n_obs,), optional
@@ -245,6 +277,11 @@ def labelled_mixture(
         By default `Prior()`.
     scaling : ColumnScaling, optional
         The means and standard deviations that the prior is relative to, see `column_scaling`. By default those of X.
+    n_groups : int, at least 2, optional
+        How many groups there are. By default those of the rows. Give it for traced groups, which are codes 0, 1, ..., and for
+        new rows that may be of one group alone.
+    n_obs : int, at least 1, optional
+        How many rows to simulate if there is no table. By default as many as there are groups.
 
     Raises
     ------
@@ -260,7 +297,7 @@ def labelled_mixture(
     up to sampling noise. Here the labels are fair together: rows may be moved one by one against their densities, so that
     the parameters hardly change.
 
-    The sites are those of `fair_mixed_mixture`, and `labels` (n_obs,).
+    The sites are those of `fair_mixed_mixture` without `psi`, and `labels` (n_obs,).
 
     References
     ----------
@@ -276,71 +313,61 @@ def labelled_mixture(
     (50, 100)
     """
     settings = {"covariance_type": covariance_type, "fairness_weight": fairness_weight, "scaling": scaling}
-    observed, family = observe(X, codes, groups, n_levels=n_levels, **settings)
-    labelled(mixture_of(family, n_components, prior), observed)
+    settings |= {"n_levels": n_levels, "n_groups": n_groups, "n_obs": n_obs}
+    labelled(*table_and_mixture(X, codes, groups, n_components=n_components, prior=prior, **settings), n_obs)
 
 
-def smooth_gap(psi, member, smoothing=SMOOTHING) -> Float[Array, ""]:
-    """A smooth form of the gap Delta, whose maximum and corners would stop NUTS.
-
-    Delta_tau = tau log((1/K) sum_k exp(d_k / tau)), where d_k is the mean over pairs of groups of
-    sqrt(difference^2 + tau^2) - tau.
-
-    Parameters
-    ----------
-    psi : array of shape (n_obs, n_clusters)
-        Soft assignments.
-    member : array of shape (n_obs, n_groups)
-        Indicators of the groups divided by the groups' sizes.
-    smoothing : float above zero, default 0.01
-        tau.
-
-    Returns
-    -------
-    jax.Array
-        A scalar: 0 for a fair map, at most Delta and at least Delta - tau (1 + log K).
-
-    References
-    ----------
-    FMC, eq. (6) and (14), for Delta.
-
-    Examples
-    --------
-    >>> import numpy as np, bayesfair as bf
-    >>> member = np.array([[0.5, 0.0], [0.5, 0.0], [0.0, 0.5], [0.0, 0.5]])
-    >>> fair = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 1.0]])
-    >>> abs(round(float(bf.models.smooth_gap(fair, member)), 4))
-    0.0
-    """
-    gaps = cluster_gaps(psi.T, member.T, corner=smoothing**2) - smoothing
-    return smoothing * (jax.nn.logsumexp(gaps / smoothing) - jnp.log(psi.shape[1]))
+def table_and_mixture(
+    X,
+    codes=None,
+    groups=None,
+    *,
+    n_components=3,
+    covariance_type="isotropic",
+    fairness_weight=0.0,
+    prior=None,
+    **settings,
+):
+    """The mixture and the table that the arguments of `labelled_mixture` describe."""
+    settings |= {"covariance_type": covariance_type, "fairness_weight": fairness_weight}
+    observed, family = observe(X, codes, groups, **settings)
+    return mixture_of(family, n_components, prior), observed
 
 
-def marginal(mixture: Mixture, observed: Observed):
+def marginal(mixture: Mixture, observed: Observed, n_obs=None):
     """The model of `fair_mixed_mixture` for arrays that may be traced."""
     row = mixture.row(observed.units, sample_parameters(mixture, observed.units))
-    row = row.prepared_for(observed.rows, observed.table)
-    with numpyro.plate("obs", len(observed.rows)):
-        numpyro.sample("x", row, obs=observed.rows)
+    if observed.rows is not None:
+        row = row.prepared_for(observed.rows, observed.table)
+    with numpyro.plate("obs", _length(observed, n_obs)):
+        rows = numpyro.sample("x", row, obs=observed.rows)
+    psi = jax.nn.softmax(row.log_joint(rows), 0)
+    numpyro.deterministic("psi", psi.T)
     if observed.member is not None:
-        psi = jax.nn.softmax(row.log_joint(observed.rows), 0)
-        numpyro.deterministic("gap", cluster_gaps(psi, observed.member).max())
-        numpyro.factor("fairness", -observed.penalty * smooth_gap(psi.T, observed.member.T, mixture.smoothing))
+        add_factor(psi, observed.member, observed.penalty, mixture.smoothing)
 
 
-def labelled(mixture: Mixture, observed: Observed):
+def labelled(mixture: Mixture, observed: Observed, n_obs=None):
     """The model of `labelled_mixture` for arrays that may be traced."""
     components = mixture.components(observed.units, sample_parameters(mixture, observed.units))
-    with numpyro.plate("obs", len(observed.rows)):
+    n_obs = _length(observed, n_obs)
+    with numpyro.plate("obs", n_obs):
         labels = numpyro.sample("labels", dist.Categorical(logits=components.log_mixing))
-        _check_labels(labels, len(observed.rows))
+        _check_labels(labels, n_obs)
         row = LabelledRow(components, observed.units, mixture.family, labels)
-        numpyro.sample("x", row.prepared_for(observed.rows, observed.table), obs=observed.rows)
+        if observed.rows is not None:
+            row = row.prepared_for(observed.rows, observed.table)
+        numpyro.sample("x", row, obs=observed.rows)
     if observed.member is not None:
         psi = jax.nn.one_hot(labels, mixture.n_components, axis=0)
-        gap = cluster_gaps(psi, observed.member).max()
-        numpyro.deterministic("gap", gap)
-        numpyro.factor("fairness", -observed.penalty * gap)
+        add_factor(psi, observed.member, observed.penalty)
+
+
+def _length(observed, n_obs):
+    """How many rows there are, or are simulated."""
+    if observed.rows is not None:
+        return len(observed.rows)
+    return observed.member.shape[1] if n_obs is None else n_obs
 
 
 def _check_labels(labels, n_obs):

@@ -8,31 +8,37 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from bayesfair._arrays import on_device
-from bayesfair._check import check_features, check_number, check_same_length, check_same_rows, message
+from bayesfair._check import check_features, check_integer, check_same_length, check_same_rows, message
 from bayesfair.engines.families import COVARIANCE_TYPES, Family
 from bayesfair.engines.tables import EncodedTable
 from bayesfair.fairness.groups import encode_groups
-from bayesfair.fairness.metrics import gaps_of_shares
+from bayesfair.models.factor import membership_of, penalty_of
 from bayesfair.models.rows import scaled_table
-from bayesfair.models.units import ColumnUnits, check_scaling, scaling_of, units_of
+from bayesfair.models.units import ColumnScaling, ColumnUnits, check_scaling, scaling_of, units_of
 
 
 class Observed(NamedTuple):
     """A table, its groups and lambda N, as arrays alone: data of one shape share compiled programs.
 
-    `rows`: continuous columns, then codes of the levels. `table`: the same as densities read them. `member`: `membership`,
-    None without fairness. `penalty`: lambda N.
+    `rows`: continuous columns, then codes of the levels; None if they are simulated. `table`: the same as densities read
+    them. `member`: `membership_of`, None without fairness. `penalty`: lambda N.
     """
 
-    rows: Float[Array, "obs columns"]
-    table: EncodedTable
+    rows: Float[Array, "obs columns"] | None
+    table: EncodedTable | None
     units: ColumnUnits
     member: Float[Array, "groups obs"] | None
     penalty: Float[Array, ""]
 
 
-def observe(X, codes, groups, *, n_levels=None, covariance_type, fairness_weight, scaling=None):
+def observe(
+    X, codes, groups, *, n_levels=None, covariance_type, fairness_weight, scaling=None, n_groups=None, n_obs=None
+):
     """`Observed` and `Family` of a model's table; the scaling is by default that of the table."""
+    if X is None and codes is None:
+        return _unobserved(groups, n_levels, covariance_type, fairness_weight, scaling, n_groups, n_obs)
+    if n_obs is not None:
+        raise ValueError(message("n_obs", "be left out if there is a table", n_obs, "The table has its own rows."))
     check_same_rows(X=X, codes=codes, groups=groups)
     x, codes, n_levels = tables(X, codes, n_levels)
     family = family_of(covariance_type, n_levels)
@@ -40,9 +46,30 @@ def observe(X, codes, groups, *, n_levels=None, covariance_type, fairness_weight
     check_scaling(scaling, x.shape[1])
     units = units_of(scaling, covariance_type)
     rows = rows_of(x, codes)
-    member = _member(groups, len(rows), fairness_weight)
-    penalty = jnp.asarray(fairness_weight * len(rows), jnp.float32)
+    member = membership_of(groups, len(rows), fairness_weight, n_groups)
+    penalty = penalty_of(fairness_weight, len(rows))
     return Observed(rows, scaled_table(rows, units, family), units, member, penalty), family
+
+
+def _unobserved(groups, n_levels, covariance_type, fairness_weight, scaling, n_groups, n_obs):
+    """The same of rows that the model simulates: as many as groups, or `n_obs`."""
+    if scaling is None and n_levels is None:
+        remedy = "Pass `scaling` for continuous columns and `n_levels` for categorical ones, to simulate rows."
+        raise ValueError(message("X", "be given, or what its columns are like", "None", remedy))
+    if n_obs is None and groups is None:
+        raise ValueError(
+            message("n_obs", "be given if there is neither a table nor groups", "None", "Pass a number of rows.")
+        )
+    n_obs = _length(groups) if n_obs is None else check_integer("n_obs", n_obs)
+    scaling = ColumnScaling(np.zeros(0), np.zeros(0)) if scaling is None else scaling
+    check_scaling(scaling, len(scaling.middle))
+    family, units = family_of(covariance_type, tuple(n_levels or ())), units_of(scaling, covariance_type)
+    member = membership_of(groups, n_obs, fairness_weight, n_groups)
+    return Observed(None, None, units, member, penalty_of(fairness_weight, n_obs)), family
+
+
+def _length(groups):
+    return len(groups) if isinstance(groups, jax.core.Tracer) else len(encode_groups(groups, argument="groups").code)
 
 
 def rows_of(x, codes) -> Float[Array, "obs columns"]:
@@ -92,30 +119,3 @@ def family_of(covariance_type, n_levels) -> Family:
         rule = f"be one of {COVARIANCE_TYPES}"
         raise ValueError(message("covariance_type", rule, repr(covariance_type), "See the docstring."))
     return Family(covariance_type, n_levels)
-
-
-def _member(groups, n_obs, fairness_weight):
-    """The membership (J, N) of `groups`, or None without groups, which requires lambda = 0."""
-    positive = isinstance(fairness_weight, jax.Array) or check_number("fairness_weight", fairness_weight, minimum=0) > 0
-    if groups is None and positive:
-        rule, remedy = "be given if fairness_weight is above 0", "Pass one value per row, or fairness_weight=0."
-        raise ValueError(message("groups", rule, "None", remedy))
-    if groups is None:
-        return None
-    groups = encode_groups(groups, argument="groups")
-    check_same_length("groups", len(groups.code), "X", n_obs)
-    if len(groups.names) == 1 and positive:
-        remedy = "Check the column, or pass fairness_weight=0 for a mixture without fairness."
-        raise ValueError(message("groups", "have at least two groups", repr(groups.names[0]), remedy))
-    return membership(groups.code, len(groups.names))
-
-
-def membership(code, n_groups) -> Float[Array, "groups obs"]:
-    """Indicators of the groups' members over their numbers: each row sums to one, so that shares are a matrix product."""
-    indicator = np.equal.outer(np.arange(n_groups), code).astype(np.float32)
-    return on_device(indicator / indicator.sum(1, keepdims=True))
-
-
-def cluster_gaps(psi, member, corner=0.0) -> Float[Array, " clusters"]:
-    """Mean over pairs of groups of the difference of their shares in cluster k: FMC, eq. (6) and (14)."""
-    return gaps_of_shares(psi @ member.T, corner)

@@ -15,10 +15,12 @@ from bayesfair.engines.tables import Encoder
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import gap
 from bayesfair.models.exchange import ladder
+from bayesfair.models.factor import membership
 from bayesfair.models.guide import draw_from_guide
-from bayesfair.models.observed import Observed, membership, observe, rows_of
-from bayesfair.models.parameters import Mixture, Prior
+from bayesfair.models.observed import Observed, observe, rows_of
+from bayesfair.models.parameters import Mixture
 from bayesfair.models.predictive import allocate, mean_psi, prior_sites, replicate_rows
+from bayesfair.models.priors import Prior
 from bayesfair.models.sampler import LEAPFROG_STEPS, Sampler, advance, constrained, start_states, unconstrained
 from bayesfair.models.starts import sites_of_partition, start_partitions
 
@@ -55,9 +57,7 @@ class RunSettings(NamedTuple):
 
     def sampler(self, family, n_obs) -> Sampler:
         """The sampler for a table with `n_obs` rows."""
-        prior = Prior() if self.prior is None else self.prior
-        weight = prior.weight if np.isscalar(prior.weight) else tuple(map(float, prior.weight))
-        mixture = Mixture(family, self.n_components, prior._replace(weight=weight, sd=tuple(prior.sd)), self.smoothing)
+        mixture = Mixture(family, self.n_components, self.prior or Prior(), self.smoothing)
         kind, betas = self.inference, None
         is_switch = isinstance(self.tempering, (bool, np.bool_))
         if not is_switch or self.tempering:

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from numpyro.handlers import condition
 from numpyro.infer import HMC, NUTS
 from numpyro.infer.util import potential_energy, unconstrain_fn
 
@@ -45,12 +46,12 @@ class Sampler(NamedTuple):
 
     @property
     def model(self):
-        """The model, a function of an `Observed`."""
-        return partial(labelled if self.kind == "gibbs" else marginal, self.mixture)
+        """The model, a function of an `Observed`; the site of the factor has nothing to sample."""
+        return condition(partial(labelled if self.kind == "gibbs" else marginal, self.mixture), {"fairness": 0.0})
 
     def kernel(self, observed: Observed):
         if self.kind == "gibbs":
-            return sweeping_kernel(self.model, self.mixture, observed)
+            return sweeping_kernel(self.model, lambda observed: (self.mixture, observed))
         if self.leapfrog_steps is None:
             inner = NUTS(self.model)
         else:
@@ -110,7 +111,7 @@ def unconstrained(sampler: Sampler, observed: Observed, sites):
 def constrained(sampler: Sampler, observed: Observed, z):
     """Sites (draws, ...) from unconstrained ones, without deterministic sites."""
     sites = jax.vmap(sampler.ready_kernel(observed).postprocess_fn((observed,), {}))(z)
-    return {name: value for name, value in sites.items() if name not in ("gap", "weight_scores")}
+    return {name: value for name, value in sites.items() if name not in ("gap", "psi", "weight_scores")}
 
 
 @jit(static_argnums=0)

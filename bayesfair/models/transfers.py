@@ -3,11 +3,13 @@
 import jax
 import jax.numpy as jnp
 import numpyro
+from numpyro.distributions import biject_to
 from numpyro.infer.util import unconstrain_fn
 
 from bayesfair.models.exchange import BETA, observed_energy, tempered
 from bayesfair.models.observed import Observed
 from bayesfair.models.parameters import Mixture, sample_parameters
+from bayesfair.models.priors import law_of_means
 from bayesfair.models.sparse import draw_two_sided, stretched, two_sided_law, unstretched
 
 NEAR = 0.5  # standard deviation of a mean proposed near a row or near the other component's mean
@@ -80,7 +82,9 @@ class Transfers:
         key_pair, key_share, key_mean = jax.random.split(key, 3)
         k, other = jax.random.choice(key_pair, self._mixture.n_components, (2,), replace=False)
         prior = self._mixture.prior
-        typical, e0 = prior.typical_weight, jnp.exp(z["concentration"]) if "concentration" in z else float(prior.weight)
+        typical = e0 = prior.typical_weight
+        if prior.samples_concentration:
+            e0 = biject_to(prior.weight.support)(z["concentration"])
         x = stretched(z["weight_scores"], typical)
         total, odds = jnp.logaddexp(x[k], x[other]), x[k] - x[other]
         new_odds = draw_two_sided(key_share, e0, SHARES)
@@ -105,15 +109,16 @@ class Transfers:
         key_which, key_row, key_noise = jax.random.split(key, 3)
         rows, which = self._rows, jax.random.randint(key_which, (), 0, 3)
         row = rows[jax.random.randint(key_row, (), 0, len(rows))]
-        noise = jax.random.normal(key_noise, near.shape)
-        prior = self._mixture.prior.mean
-        return jnp.select([which == 0, which == 1], [near + NEAR * noise, row + NEAR * noise], prior * noise)
+        noise, units = jax.random.normal(key_noise, near.shape), self._observed.units
+        fresh = (law_of_means(self._mixture.prior, units).sample(key_noise) - units.middle) / units.spread
+        return jnp.select([which == 0, which == 1], [near + NEAR * noise, row + NEAR * noise], fresh)
 
     def _log_mean(self, mean, near):
         """Log of the prior over the proposal's density."""
-        rows, sd = self._rows, self._mixture.prior.mean
+        rows, units = self._rows, self._observed.units
         of_rows = jax.nn.logsumexp(_log_normal(mean - rows, NEAR)) - jnp.log(len(rows))
-        prior = _log_normal(mean, sd)
+        prior = law_of_means(self._mixture.prior, units).log_prob(units.middle + units.spread * mean)
+        prior += jnp.log(units.spread).sum()  # of the mean in standard deviations
         proposal = jax.nn.logsumexp(jnp.stack([_log_normal(mean - near, NEAR), of_rows, prior])) - jnp.log(3.0)
         return prior - proposal
 

@@ -123,40 +123,35 @@ def units_of(scaling: ColumnScaling, covariance_type) -> ColumnUnits:
 
 
 class MeansLaw(dist.Distribution):
-    """Means (K, d) of components: N(middle, (sd spread)^2) in every column, in the units of the table.
+    """A law (d,) of a component's means, in the units of the table, on whose support samplers walk in standard deviations."""
 
-    Samplers walk in standard deviations from the middle, whatever the units.
-    """
+    pytree_data_fields = ("units", "law")
 
-    pytree_data_fields = ("units",)
-    pytree_aux_fields = ("sd",)
-
-    def __init__(self, units: ColumnUnits, n_components, sd):
-        self.units, self.sd = units, sd
-        super().__init__(event_shape=(n_components, len(units.middle)))
+    def __init__(self, units: ColumnUnits, law):
+        self.units, self.law = units, law
+        super().__init__(event_shape=law.event_shape)
 
     @property
     def support(self):
         return _Places(self.units.middle, self.units.spread)  # as they are: NumPyro keeps them beyond a trace
 
     def log_prob(self, value, intermediates=None):
-        return dist.Normal(self.units.middle, self.sd * self.units.spread).log_prob(value).sum((-2, -1))
+        return self.law.log_prob(value)
 
     def sample(self, key, sample_shape=()):
-        base = jax.random.normal(key, (*sample_shape, *self.event_shape))
-        return self.units.middle + self.sd * self.units.spread * base
+        return self.law.sample(key, sample_shape)
 
 
 class _Places(constraints.Constraint):
-    """Real matrices whose unconstrained form is in standard deviations from the middle."""
+    """Real vectors whose unconstrained form is in standard deviations from the middle."""
 
-    event_dim = 2
+    event_dim = 1
 
     def __init__(self, middle, spread):
         self.middle, self.spread = middle, spread
 
     def __call__(self, x):
-        return jnp.isfinite(x).all((-2, -1))
+        return jnp.isfinite(x).all(-1)
 
     def feasible_like(self, prototype):
         return jnp.broadcast_to(self.middle, jnp.shape(prototype))

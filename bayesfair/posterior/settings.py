@@ -1,7 +1,7 @@
 """Settings of a run as attributes of the tree's root that read as one would type them, and back.
 
-Numbers and text stay as they are; everything else is written as a Python expression, `Labels(min_balance=0.8)`, of literals
-and of the few objects that settings can be. Only settings other than the defaults are there.
+Numbers and text stay as they are; everything else is written as a Python expression, `Labels(min_balance=0.8)`, of literals,
+of the few objects that settings can be, and of plain distributions of NumPyro. Only settings other than the defaults are there.
 """
 
 import ast
@@ -43,6 +43,9 @@ def _expression(value) -> str:
     if type(value).__name__ in OBJECTS:
         given = {name: _expression(part) for name, part in changed_settings(value).items()}
         return f"{type(value).__name__}({', '.join(f'{name}={part}' for name, part in given.items())})"
+    if type(value).__module__.startswith("numpyro.distributions"):
+        given = {name: _expression(part) for name, part in _parameters(value).items()}
+        return f"dist.{type(value).__name__}({', '.join(f'{name}={part}' for name, part in given.items())})"
     if isinstance(value, list):
         return f"[{', '.join(map(_expression, value))}]"
     if isinstance(value, tuple):
@@ -51,6 +54,16 @@ def _expression(value) -> str:
     if array.ndim == 0:
         raise TypeError(type(value).__name__)
     return f"array({_expression(array.tolist())})"
+
+
+def _parameters(law) -> dict:
+    """{name: value} of a plain distribution of NumPyro; a TypeError if it takes more than numbers."""
+    known, given = signature(type(law)).parameters, list(law.arg_constraints)
+    required = {name for name, one in known.items() if one.default is one.empty}
+    if not given or not required <= set(given) <= set(known):
+        raise TypeError(type(law).__name__)
+    parts = {name: np.asarray(getattr(law, name)) for name in given}
+    return {name: part if part.ndim else part.item() for name, part in parts.items()}
 
 
 def changed_settings(owner) -> dict:
@@ -68,7 +81,7 @@ def of_attribute(value):
         return None
     try:
         return _value(ast.parse(value, mode="eval").body)
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, AttributeError):
         return value
 
 
@@ -85,9 +98,11 @@ def _value(node):
             if getattr(node, "id", "") in ("inf", "nan")
             else ast.literal_eval(node)
         )
-    name, given = getattr(node.func, "id", ""), {part.arg: _value(part.value) for part in node.keywords}
+    name, given = ast.unparse(node.func), {part.arg: _value(part.value) for part in node.keywords}
     if name == "array":
         return np.array(*map(_value, node.args))
+    if name.startswith("dist."):
+        return getattr(import_module("numpyro.distributions"), name[5:])(**given)
     if name not in OBJECTS:
         raise ValueError(name)
     return getattr(import_module(OBJECTS[name]), name)(**given)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from html import escape
 
 import numpy as np
+import numpyro.distributions as dist
 import pandas as pd
 import polars as pl
 import pytest
@@ -93,6 +94,7 @@ def test_automatic_thinning_is_told_stored_and_gone_on_with(data, tmp_path, monk
 
 SETTINGS = [  # of all types
     gibbs.Dispersion(2, 1), gibbs.Dispersion(), bf.models.Prior(weight=3.0, sd=(0.4, 0.6)),
+    bf.models.Prior(mean=dist.Laplace(0.0, 1.0), weight=[1.0, 2.0]), bf.models.Prior(weight=dist.Gamma(1.0, 200.0)),
     (0.5, 1.0), [0.5, 1.0], ("k-means",), (np.float64(0.5), 1), ["sex"], [[1, 1]] * 50, [(1, [2, (3,)])],
     np.array([0.5, 2.0]), np.ones((50, 2), int), np.array([True, False]),
     {"a": 1, "b": 0}, {1: 2, 0: np.int64(3)}, {"F": 1, "M": (2, None)}, {1: "a", "b": [(), {}]}, {"__type__": [1]},

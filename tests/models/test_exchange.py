@@ -164,3 +164,4 @@ def test_tempering_multiplies_the_observed_sites_alone():
     assert whole == pytest.approx(density_of(MODEL, GROUPS, SETTINGS), rel=1e-6)
     base = numpyro.distributions.Normal(MIDDLE, 1.5 * SPREAD).log_prob(values["means"]).sum()
     assert density(0.0, None, settings) == pytest.approx(float(base), rel=1e-5)
+    assert prior == pytest.approx(float(base), rel=1e-5)

@@ -15,10 +15,11 @@ from scipy.special import logsumexp
 from tiers import tiers
 
 import bayesfair as bf
-from bayesfair.models import mixtures, observed, parameters
+from bayesfair.models import factor, mixtures, observed, parameters
 from bayesfair.models.predictive import prior_sites
+from bayesfair.models.priors import law_of_means
 from bayesfair.models.rows import MixtureRow, scaled_table
-from bayesfair.models.units import ColumnScaling, MeansLaw, scaling_of, units_of
+from bayesfair.models.units import ColumnScaling, scaling_of, units_of
 
 RNG = np.random.default_rng(0)
 X = 30 + np.array([5.0, 0.5]) * RNG.normal(size=(40, 2))
@@ -115,13 +116,16 @@ def test_draws_describe_rows_of_any_table_in_the_units_of_the_fit(kind):
 
 
 def test_samplers_walk_in_standard_deviations():
-    law, z = MeansLaw(units_of_table(X, "diag"), 3, 1.5), np.float32([[0.3, -1.0], [0.0, 2.0], [1.5, -0.4]])
+    law, z = (
+        law_of_means(bf.models.Prior(), units_of_table(X, "diag")),
+        np.float32([[0.3, -1.0], [0.0, 2.0], [1.5, -0.4]]),
+    )
 
     @jax.jit
     def told(z):
         places = biject_to(law.support)
         value = places(z)
-        return value, law.log_prob(value) + places.log_abs_det_jacobian(z, value).sum()
+        return value, law.log_prob(value).sum() + places.log_abs_det_jacobian(z, value).sum()
 
     value, density = told(z)
     np.testing.assert_allclose(value, X.mean(0) + X.std(0) * z, rtol=1e-5)
@@ -194,7 +198,7 @@ def test_the_fairness_factor_is_the_gap_of_psi(kind):
     psi = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
     delta = bf.fairness.gap(psi / psi.sum(1, keepdims=True), GROUPS)
     smooth = (density(values, 0.0) - density(values, 2.0)) / (2.0 * 40)
-    tau = mixtures.SMOOTHING
+    tau = factor.SMOOTHING
     assert delta - tau * (1 + np.log(3)) - 1e-4 <= smooth <= delta + 1e-4
 
     def told(values):
@@ -205,10 +209,29 @@ def test_the_fairness_factor_is_the_gap_of_psi(kind):
     assert float(jax.jit(told)(values)) == pytest.approx(delta, abs=2e-4)
 
 
+@pytest.mark.parametrize("kind", tiers(KINDS, FEW_KINDS))
+def test_memberships_are_the_responsibilities_of_the_site_and_of_sums(kind):
+    """By draw or by chain, of the rows of the fit or of others; labels are drawn from them."""
+    model, args, settings = model_of(kind, **({"n_levels": (3, 2)} if kind in ("categorical", "mixed") else {}))
+    sites = {name: np.asarray(value, np.float32) for name, value in sites_of(kind).items()}
+    draws = {name: np.broadcast_to(value, (2, 1_000, *value.shape)) for name, value in sites.items()}
+    table = (None, *args) if kind == "categorical" else args
+    told = bf.models.memberships(draws, *(part if part is None else part[OTHERS] for part in table), random_state=0)
+    joint = expected_log_joint(kind)[OTHERS]
+    psi = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+    assert told.psi.shape == (2, 1_000, len(OTHERS), 3)
+    np.testing.assert_allclose(told.psi[1, 999], psi, atol=2e-4)
+    drawn = (told.labels[..., None] == np.arange(3)).mean((0, 1))
+    np.testing.assert_allclose(drawn, psi, atol=0.05)  # 4.5 standard errors
+    named = numpyro.handlers.trace(numpyro.handlers.substitute(numpyro.handlers.seed(model, 0), sites))
+    site = jax.jit(lambda: named.get_trace(*args, **settings)["psi"]["value"])()
+    np.testing.assert_allclose(np.asarray(site)[OTHERS], psi, atol=2e-4)
+
+
 def test_the_smooth_gap_tends_to_the_gap_and_is_zero_when_fair():
-    member = observed.membership(GROUPS, 3).T
+    member = factor.membership(GROUPS, 3).T
     psi = RNG.dirichlet(np.ones(4), 40)
-    smooth_gap = jax.jit(mixtures.smooth_gap)
+    smooth_gap = jax.jit(bf.models.smooth_gap)
     errors = [float(smooth_gap(psi, member, tau)) - bf.fairness.gap(psi, GROUPS) for tau in (0.1, 0.01, 1e-3)]
     assert all(error <= 1e-6 for error in errors)
     assert np.all(np.diff(np.abs(errors)) < 0)
@@ -252,9 +275,20 @@ BAD = [
     ("weight", lambda: density_of(X, GROUPS, fairness_weight=-1.0), "at least 0"),
     ("components", lambda: density_of(X, GROUPS, n_components=0), "`n_components`"),
     ("prior", lambda: density_of(X, GROUPS, prior="flat"), "a bayesfair.models.Prior or None"),
-    ("prior's weight", lambda: density_of(X, GROUPS, prior=bf.models.Prior(weight=-1.0)), "`prior.weight`"),
+    (
+        "prior's weights",
+        lambda: density_of(X, prior=bf.models.Prior(weight=(1.0, 200.0))),
+        "one number for each component",
+    ),
+    (
+        "sampled prior",
+        lambda: density_of(X, prior=bf.models.Prior(mean=lambda _: 0.0)),
+        "return a distribution of NumPyro",
+    ),
+    ("nothing to simulate", lambda: density_of(None), "`X` must be given, or what its columns are like"),
+    ("no number of rows", lambda: density_of(None, scaling=bf.models.column_scaling(X)), "`n_obs` must be given"),
+    ("two numbers of rows", lambda: density_of(X, n_obs=3), "`n_obs` must be left out if there is a table"),
     ("smoothing", lambda: density_of(X, GROUPS, fairness_weight=1.0, smoothing=0.0), "`smoothing`"),
-    ("kernel's components", lambda: bf.models.labelled_kernel(X, None, GROUPS, n_components=0), "`n_components`"),
     ("codes", lambda: density_of(None, GROUPS, codes=CODES - 1), "whole numbers from 0 on"),
     ("levels", lambda: density_of(None, GROUPS, codes=CODES, n_levels=(2, 2)), "above its largest code"),
     ("lengths", lambda: density_of(X, GROUPS, codes=CODES[:9]), "one entry per row"),
@@ -270,6 +304,19 @@ BAD = [
     ("draws of other components", lambda: density_of(X, draws=sites_of("diag"), n_components=2), "`weights` must have"),
     ("draws of other levels", lambda: density_of(None, codes=CODES[CODES[:, 0] < 2], draws=LEVELLED), "n_levels"),
     ("draws of other labels", lambda: density_of(X, draws={"labels": np.zeros(9, int)}, model=LABELLED), "fair_mixed"),
+]
+
+
+DRAWS = {name: np.asarray(value)[None] for name, value in sites_of("mixed").items()}
+BAD += [
+    ("no scales", lambda: bf.models.memberships({"weights": WEIGHTS[None]}, X), "have the sites.*'means'"),
+    ("other columns of draws", lambda: bf.models.memberships(DRAWS, X[:, :1], CODES), "of the 1 columns of `X`"),
+    (
+        "other levels of draws",
+        lambda: bf.models.memberships(DRAWS, X, CODES + 1),
+        "`codes` must be codes of the levels",
+    ),
+    ("rows far away", lambda: bf.models.memberships(DRAWS, X * 1e30, CODES), "near the rows of the fit"),
 ]
 
 

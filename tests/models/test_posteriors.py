@@ -39,7 +39,7 @@ def test_without_fairness_both_label_treatments_have_one_law():
         return jax.jit(sample)(jax.random.key(seed))
 
     marginal = draws_of(0, HMC(bf.models.fair_gaussian_mixture, num_steps=8, trajectory_length=None), X)
-    labelled = draws_of(1, bf.models.labelled_kernel(X, None, groups, **settings), X, None, groups)
+    labelled = draws_of(1, bf.models.labelled_kernel(), X, None, groups)
     assert labelled["labels"].shape == (6_000, len(X))
 
     def statistics(draws):

@@ -125,7 +125,7 @@ def program(num_draws):
     """One compiled program for all weights: labels' occupied clusters (chains, draws)."""
     fitted, family = observe(X, None, GROUP, covariance_type="isotropic", fairness_weight=1.0, scaling=UNITS)
     mixture = Mixture(family, K, bf.models.Prior(weight=E0, mean=PRIOR_SD))
-    model = condition(partial(marginal, mixture), {"scales": jnp.float32(SD)})
+    model = condition(partial(marginal, mixture), {"scales": jnp.float32(SD), "fairness": 0.0})
 
     def chain(lambda_n, key):
         observed = Observed(*fitted[:-1], lambda_n)
