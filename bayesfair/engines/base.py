@@ -8,21 +8,21 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
+from bayesfair._affinities import Nodes
 from bayesfair._arrays import row_blocks
 from bayesfair._check import check_integer, check_weights, message, random_state_of, tell
 from bayesfair._jit import usual_settings
 from bayesfair._memory import give_back_freed
 from bayesfair._scaling import Scaling, standardise
 from bayesfair._settings import check_settings
+from bayesfair._tables import Columns, read_columns
+from bayesfair._whole_fits import whole_or_not
 from bayesfair.distributed.messages import agreed, check_alike, sharing
-from bayesfair.engines.affinities import Nodes
 from bayesfair.engines.data import Data
 from bayesfair.engines.optimize import Outcome, converged_or_warn, minimize
 from bayesfair.engines.row_split import UNSPLIT, split_rows
 from bayesfair.engines.samples import check_distinct
-from bayesfair.engines.tables import Columns, read_columns, read_groups, refuse_groups_as_y
-from bayesfair.engines.whole_fits import whole_or_not
-from bayesfair.fairness.groups import Groups
+from bayesfair.fairness.groups import Groups, read_groups, refuse_groups_as_y
 
 LONG = 60.0  # seconds of work above which a user is warned
 FARTHEST = 1e150  # largest distance from the middle of the training rows, in their spreads: squares stay finite

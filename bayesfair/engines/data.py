@@ -4,11 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayesfair._affinities import Nodes
 from bayesfair._arrays import cell_masses, code_masses, distinct_places
-from bayesfair.engines.affinities import Nodes
+from bayesfair._tables import Columns
 from bayesfair.engines.row_split import UNSPLIT, RowSplit
 from bayesfair.engines.samples import distinct_rows
-from bayesfair.engines.tables import Columns
 from bayesfair.fairness.groups import Groups
 
 

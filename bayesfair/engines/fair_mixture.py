@@ -17,6 +17,7 @@ from bayesfair._jit import jit
 from bayesfair._rows import Rows, total
 from bayesfair._scaling import warn_of_scales
 from bayesfair._settings import Count, NotNegative, Positive, Seed, Share
+from bayesfair._tables import fit_encoder, read_columns
 from bayesfair.distributed.messages import agreed
 from bayesfair.engines.base import kmeans_centers, warn_of_work
 from bayesfair.engines.data import Data, some_rows
@@ -37,7 +38,6 @@ from bayesfair.engines.mixture import MixtureEngine
 from bayesfair.engines.optimize import Outcome, order_of
 from bayesfair.engines.row_split import ONE_BLOCK
 from bayesfair.engines.samples import stratified
-from bayesfair.engines.tables import fit_encoder, read_columns
 
 DEFAULT_GAP = 0.01
 WEIGHT = 30.0  # initial weight of the exact penalty, per row

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from bayesfair.engines.tables import EncodedTable
+from bayesfair._tables import EncodedTable
 
 COVARIANCE_TYPES = ("isotropic", "diag", "full")
 MIN_VARIANCE = 1e-4  # least variance of a component, in units of the columns' variance

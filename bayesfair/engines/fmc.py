@@ -24,11 +24,11 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 from bayesfair._arrays import cell_masses, code_masses, namespace
 from bayesfair._jit import jit
 from bayesfair._rows import Rows, each, total
+from bayesfair._tables import EncodedTable, Encoder, encoded_table
 from bayesfair.engines.data import Data
 from bayesfair.engines.families import Components, Expected, Family
 from bayesfair.engines.row_split import here
 from bayesfair.engines.samples import FEWEST
-from bayesfair.engines.tables import EncodedTable, Encoder, encoded_table
 from bayesfair.fairness.metrics import gaps_of_shares
 
 INNER_STEPS = 10  # R of Algorithm 2

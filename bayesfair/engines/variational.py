@@ -8,14 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import validate_data
 
-from bayesfair._arrays import row_numbers
-from bayesfair._check import Refusal, check_same_rows, message, refuse_unread, tell
-from bayesfair._jit import jit
-from bayesfair._names import Graph, csr_array
-from bayesfair._scaling import Scaling, scaling_of, warn_of_scales
-from bayesfair._settings import Count, NotNegative, Seed
-from bayesfair.distributed.messages import agreed, leads
-from bayesfair.engines.affinities import (
+from bayesfair._affinities import (
     POWERS,
     Nodes,
     check_node_names,
@@ -26,13 +19,19 @@ from bayesfair.engines.affinities import (
     nodes_of_matrix,
     spectral_points,
 )
+from bayesfair._arrays import row_numbers
+from bayesfair._check import Refusal, check_same_rows, message, refuse_unread, tell
+from bayesfair._jit import jit
+from bayesfair._names import Graph, csr_array
+from bayesfair._scaling import Scaling, scaling_of, warn_of_scales
+from bayesfair._settings import Count, NotNegative, Seed
+from bayesfair.distributed.messages import agreed, leads
 from bayesfair.engines.base import Engine, kmeans_centers
 from bayesfair.engines.data import some_rows
 from bayesfair.engines.hard_clusters import cost_of, means_of, medians_of
 from bayesfair.engines.optimize import NOTHING, Outcome
 from bayesfair.engines.row_split import free
 from bayesfair.engines.samples import FEWEST, check_distinct, stratified, weights_as_of_all
-from bayesfair.engines.tables import refuse_groups_as_y
 from bayesfair.engines.vfc import (
     FLOOR,
     NEIGHBOURS,
@@ -46,7 +45,7 @@ from bayesfair.engines.vfc import (
     links_of,
     start_states,
 )
-from bayesfair.fairness.groups import Groups
+from bayesfair.fairness.groups import Groups, refuse_groups_as_y
 from bayesfair.fairness.metrics import check_target, cluster_kl
 
 RESTARTS = 10  # of k-means; the best `n_init` are starts, further starts are random rows

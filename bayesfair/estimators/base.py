@@ -14,7 +14,7 @@ from bayesfair._check import attempt, column_names, message, random_state_of, st
 from bayesfair._memory import peak_memory
 from bayesfair._names import DataTree
 from bayesfair._scaling import noted_scaling
-from bayesfair.engines.whole_fits import whole_or_not
+from bayesfair._whole_fits import whole_or_not
 from bayesfair.fairness.groups import names_of_attributes
 from bayesfair.posterior.brief import brief
 from bayesfair.posterior.diagnostics import warn_of_disagreement

@@ -6,12 +6,12 @@ from types import SimpleNamespace
 import jax
 import numpy as np
 
+from bayesfair._affinities import nearest_neighbors
+from bayesfair._tables import Columns
 from bayesfair.engines import fmc, tkm, variational
-from bayesfair.engines.affinities import nearest_neighbors
 from bayesfair.engines.base import Data
 from bayesfair.engines.families import Components
 from bayesfair.engines.row_split import RowSplit
-from bayesfair.engines.tables import Columns
 from bayesfair.fairness import encode_groups
 
 

@@ -15,12 +15,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
 import bayesfair as bf
+from bayesfair._tables import Columns, fit_encoder, read_columns
 from bayesfair.engines import fair_mixture, optimize, row_split
 from bayesfair.engines.fair_mixture import FairMixture
 from bayesfair.engines.families import Family
 from bayesfair.engines.fmc import CORNER, Ascent, Rule, excess, penalty_of_shares, shares_of, start_states
 from bayesfair.engines.optimize import minimize
-from bayesfair.engines.tables import Columns, fit_encoder, read_columns
 from bayesfair.fairness import encode_groups
 from bayesfair.fairness.metrics import cluster_gap, group_masses
 

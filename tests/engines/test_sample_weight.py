@@ -10,11 +10,11 @@ from engines.rows_of import fair, links_of_neighbours, mixture_at, random_compon
 from sklearn.cluster import KMeans
 
 import bayesfair as bf
+from bayesfair._tables import Columns, fit_encoder
 from bayesfair.engines import big_learn, variational, vfc
 from bayesfair.engines.families import Family
 from bayesfair.engines.fmc import Ascent, Rule
 from bayesfair.engines.gaussians import Gaussians, in_blocks
-from bayesfair.engines.tables import Columns, fit_encoder
 from bayesfair.fairness import encode_groups
 from bayesfair.fairness.groups import target_proportions
 from bayesfair.fairness.metrics import group_masses, rows_off

@@ -16,11 +16,11 @@ from sklearn.metrics import adjusted_rand_score
 from tiers import tiers
 
 import bayesfair as bf
+from bayesfair._tables import Columns
 from bayesfair.engines import row_split, variational, vfc
 from bayesfair.engines.data import Data
 from bayesfair.engines.optimize import Outcome
 from bayesfair.engines.row_split import RowSplit
-from bayesfair.engines.tables import Columns
 from bayesfair.engines.variational import OBJECTIVES, Descent, VariationalFairClustering
 
 

@@ -1,7 +1,7 @@
 """Tables of continuous and categorical columns, encoded for mixtures: chosen by name, position, mask or dtype."""
 
 from decimal import Decimal
-from numbers import Number, Real
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,6 @@ from bayesfair._arrays import namespace
 from bayesfair._check import (
     check_columns,
     check_finite,
-    check_same_rows,
     check_storable,
     column_names,
     is_date,
@@ -21,8 +20,6 @@ from bayesfair._check import (
     place,
 )
 from bayesfair._scaling import center_and_spread, check_costs, check_resolution, here_alone
-from bayesfair.engines.affinities import Nodes
-from bayesfair.fairness.groups import Groups, groups_for_fit
 
 NAMES_OF_ROWS = 0.9  # levels per row above which a column is taken to name the rows
 FEW_ROWS = 20  # number of rows up to which a level per row is plausible
@@ -163,31 +160,6 @@ def read_columns(estimator, X, categorical_features, *, reset, allow_nan=False) 
     names = [str(j) for j in rest] if known is None else [known[j] for j in rest]
     categorical = _levels(table[:, where], [place(column_names(X), j) for j in where], reset)
     return Columns(_numbers(table[:, rest], names), categorical, names)
-
-
-def read_groups(estimator, sensitive_features, n_obs, *, needed=True, rows=None, X=None) -> Groups:
-    """`groups_for_fit` with the estimator's settings of groups, if it has them, for the rows of the mask `rows`.
-
-    If `needed`, their absence and columns of `X` that predict them are told.
-    """
-    check_same_rows(X=X, sensitive_features=sensitive_features)
-    X = None if isinstance(X, Nodes) else X
-    if sensitive_features is None and not needed:
-        return Groups(np.zeros(n_obs if rows is None else rows.sum(), np.int32), ("everyone",))
-    settings = {name.removeprefix("target__"): value for name, value in estimator.get_params().items()}
-    merging = {name: settings[name] for name in ("min_group_size", "merged_group_name", "crossed") if name in settings}
-    return groups_for_fit(sensitive_features, n_obs, rows=rows, X=X if needed else None, **merging)
-
-
-def refuse_groups_as_y(y, sensitive_features):
-    """Raise a TypeError for groups in the place of `y`, which nothing reads. Numbers pass: pipelines hand labels on."""
-    if y is None or sensitive_features is not None:
-        return
-    kind = "G" if isinstance(y, Groups) else np.asarray(y).dtype.kind
-    are_numbers = kind in "iufc" or (kind == "O" and all(isinstance(entry, Number) for entry in np.ravel(y)))
-    if not are_numbers:
-        rule, remedy = "be left out", "It is not read. Pass groups as fit(X, sensitive_features=...)."
-        raise TypeError(message("y", rule, "what looks like groups", remedy))
 
 
 def categorical_positions(X, categorical_features):
