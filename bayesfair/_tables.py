@@ -9,7 +9,7 @@ from jaxtyping import Float
 from sklearn.preprocessing import OrdinalEncoder
 from sklearn.utils.validation import validate_data
 
-from bayesfair._arrays import namespace
+from bayesfair._arrays import distinct_places, namespace
 from bayesfair._check import (
     check_columns,
     check_finite,
@@ -277,3 +277,40 @@ def _check_hashable(column, where):
         rule, got = "hold single values", f"an entry of column {where} that is not one ({error})"
         remedy = "Unpack it into columns of its own, or drop the column."
         raise TypeError(message("X", rule, got, remedy)) from error
+
+
+def distinct_rows(points, n_parts, argument, everybody=here_alone, first=0):
+    """Numbers in the whole table of `n_parts` rows that differ, or an error; `points(rows)`: some of this process's.
+
+    `everybody(value)` gathers a value over the processes, `first`: number of rows in those before this one.
+    """
+    own = distinct_places(points, n_parts)
+    kinds = np.concatenate(everybody(points(own)))
+    found = np.unique(kinds, axis=0, return_index=True)[1]
+    if len(found) < n_parts:
+        rule = f"be at most the number of distinct rows, {len(found)}"
+        raise ValueError(message(argument, rule, n_parts, "Ask for fewer, or check why rows repeat."))
+    return np.concatenate(everybody(own + first))[found[:n_parts]]
+
+
+def check_distinct(X, n_clusters):
+    """Check that a table has as many distinct rows as clusters are asked for.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_obs, n_features)
+        Features.
+    n_clusters : int
+        Number of clusters.
+
+    Raises
+    ------
+    ValueError
+        If fewer rows differ.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfair as bf
+    >>> bf.engines.check_distinct(np.array([[0.0], [0.0], [1.0]]), 2)
+    """
+    distinct_rows(X.__getitem__, n_clusters, "n_clusters")

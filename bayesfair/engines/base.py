@@ -15,13 +15,11 @@ from bayesfair._jit import usual_settings
 from bayesfair._memory import give_back_freed
 from bayesfair._scaling import Scaling, standardise
 from bayesfair._settings import check_settings
-from bayesfair._tables import Columns, read_columns
+from bayesfair._tables import Columns, check_distinct, read_columns
 from bayesfair._whole_fits import whole_or_not
 from bayesfair.distributed.messages import agreed, check_alike, sharing
-from bayesfair.engines.data import Data
+from bayesfair.engines.data import UNSPLIT, Data, split_rows
 from bayesfair.engines.optimize import Outcome, converged_or_warn, minimize
-from bayesfair.engines.row_split import UNSPLIT, split_rows
-from bayesfair.engines.samples import check_distinct
 from bayesfair.fairness.groups import Groups, read_groups, refuse_groups_as_y
 
 LONG = 60.0  # seconds of work above which a user is warned
@@ -178,7 +176,7 @@ class Engine(ClusterMixin, BaseEstimator):
         data = Data(columns, groups, weight, seed, split)
         if split.mesh is not None and split.is_small:  # each process fits the rows of all
             own = slice(split.first, split.first + len(groups.code))
-            data = data.taken(np.arange(split.n_obs))._replace(dealing=UNSPLIT, own=own)
+            data = data.taken(np.arange(split.n_obs))._replace(workers=UNSPLIT, own=own)
         return data, left_out
 
     def _weights(self, sample_weight, X, n_obs):
@@ -387,7 +385,7 @@ def kmeans_centers(X, n_clusters, data: Data, n_init=1):
         fit = KMeans(n_clusters, n_init=1, random_state=own).fit(X, sample_weight=weight)
         return fit.inertia_, fit.cluster_centers_
 
-    best_first = sorted(data.dealing.dealt(restarted, seeds), key=itemgetter(0))
+    best_first = sorted(data.workers.dealt(restarted, seeds), key=itemgetter(0))
     return np.stack([centers for _, centers in best_first])
 
 

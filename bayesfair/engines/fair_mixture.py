@@ -20,7 +20,7 @@ from bayesfair._settings import Count, NotNegative, Positive, Seed, Share
 from bayesfair._tables import fit_encoder, read_columns
 from bayesfair.distributed.messages import agreed
 from bayesfair.engines.base import kmeans_centers, warn_of_work
-from bayesfair.engines.data import Data, some_rows
+from bayesfair.engines.data import ONE_BLOCK, Data, stratified
 from bayesfair.engines.families import Components, Family, squared_distances, unpack_factor
 from bayesfair.engines.fmc import (
     Ascent,
@@ -36,8 +36,6 @@ from bayesfair.engines.fmc import (
 )
 from bayesfair.engines.mixture import MixtureEngine
 from bayesfair.engines.optimize import Outcome, order_of
-from bayesfair.engines.row_split import ONE_BLOCK
-from bayesfair.engines.samples import stratified
 
 DEFAULT_GAP = 0.01
 WEIGHT = 30.0  # initial weight of the exact penalty, per row
@@ -261,7 +259,7 @@ class FairMixture(MixtureEngine):
 
     def _some(self, data, rows) -> Data:
         """Some rows, with members of every group and at least as many distinct rows as components."""
-        some = some_rows(data, rows, self.n_components, self.parts, self._numbers)
+        some = data.sample(rows, self.n_components, self.parts, self._numbers)
         absent = [name for name, size in zip(some.groups.names, some.groups.sizes) if size == 0]
         if absent:
             rule, remedy = "keep members of every group", "Raise subsample or gap_subsample, or merge small groups."
@@ -404,7 +402,7 @@ class FairMixture(MixtureEngine):
             outcome = self._through(problem, one, [rule], some.seed, **settings)
             return outcome.loss, outcome.state.parameters
 
-        losses, reached = zip(*some.dealing.dealt(advanced, parameters))
+        losses, reached = zip(*some.workers.dealt(advanced, parameters))
         return [reached[i] for i in order_of(np.array(losses))[:KEPT]]
 
     def _first_hot(self, rule, groups):

@@ -25,10 +25,8 @@ from bayesfair._arrays import cell_masses, code_masses, namespace
 from bayesfair._jit import jit
 from bayesfair._rows import Rows, each, total
 from bayesfair._tables import EncodedTable, Encoder, encoded_table
-from bayesfair.engines.data import Data
+from bayesfair.engines.data import FEWEST, Data, here
 from bayesfair.engines.families import Components, Expected, Family
-from bayesfair.engines.row_split import here
-from bayesfair.engines.samples import FEWEST
 from bayesfair.fairness.metrics import gaps_of_shares
 
 INNER_STEPS = 10  # R of Algorithm 2
@@ -134,7 +132,6 @@ class AscentState(NamedTuple):
 def fair_rows(data: Data, encoder: Encoder, batches=None) -> FairRows:
     """All rows of the data, encoded."""
     split, n_groups = data.split, len(data.groups.names)
-    n_blocks = split.n_blocks(BLOCK)
     held, mass = [], []
 
     def block(some):
@@ -143,9 +140,9 @@ def fair_rows(data: Data, encoder: Encoder, batches=None) -> FairRows:
         mass.append(code_masses(rows.code, n_groups, rows.weight))
         return rows
 
-    rows = split.in_blocks(block, n_blocks)
-    held, mass = sum(split.everybody(np.array([held, mass]))).astype(np.float32)
-    return FairRows(rows, *map(split.placed, (held, mass, np.ones(n_blocks, bool))), batches)
+    rows = data.blocks(block, BLOCK)
+    held, mass = split.total(np.array([held, mass])).astype(np.float32)
+    return FairRows(rows, *map(split.placed, (held, mass, np.ones(len(rows), bool))), batches)
 
 
 def batches_of(data: Data, encoder: Encoder, size) -> Rows:
@@ -364,7 +361,7 @@ def fairness_of(family: Family, parameters: Components, problem: FairRows, split
     shape, seen = (len(parameters.mean), problem.mass.shape[1]), np.asarray(problem.seen)
     parts = labels_of(family, parameters, problem), problem.rows.parts.code, problem.rows.parts.weight
     labels, code, weight = (here(part)[seen].ravel() for part in parts)
-    masses = sum(split.everybody(cell_masses(labels, code, shape, weight)))
+    masses = split.total(cell_masses(labels, code, shape, weight))
     soft = np.asarray(_standing(family, parameters, problem, np.float32(1)).shares.soft)
     return masses.sum(1) / masses.sum(), gaps_of_shares(masses / masses.sum(0)), gaps_of_shares(soft)
 

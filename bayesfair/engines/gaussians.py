@@ -17,8 +17,8 @@ from jaxtyping import Array, Bool, Float, Int
 from bayesfair._arrays import aligned_empty, computed_once, inner_sum, power_of_two, row_blocks, row_numbers
 from bayesfair._jit import jit
 from bayesfair._rows import Rows, each, of_blocks, total
+from bayesfair.engines.data import UNSPLIT, here
 from bayesfair.engines.families import inverse_of_lower
-from bayesfair.engines.row_split import UNSPLIT, here
 
 ROUNDINGS = 4  # floor of eigenvalues, in roundings of the largest one per coordinate
 MIN_MASS = 1e-6  # share of the rows below which a component stays unchanged

@@ -25,13 +25,12 @@ from bayesfair._jit import jit
 from bayesfair._names import Graph, csr_array
 from bayesfair._scaling import Scaling, scaling_of, warn_of_scales
 from bayesfair._settings import Count, NotNegative, Seed
+from bayesfair._tables import check_distinct
 from bayesfair.distributed.messages import agreed, leads
 from bayesfair.engines.base import Engine, kmeans_centers
-from bayesfair.engines.data import some_rows
+from bayesfair.engines.data import FEWEST, free, stratified, weights_as_of_all
 from bayesfair.engines.hard_clusters import cost_of, means_of, medians_of
 from bayesfair.engines.optimize import NOTHING, Outcome
-from bayesfair.engines.row_split import free
-from bayesfair.engines.samples import FEWEST, check_distinct, stratified, weights_as_of_all
 from bayesfair.engines.vfc import (
     FLOOR,
     NEIGHBOURS,
@@ -273,7 +272,6 @@ class VariationalFairClustering(Engine):
     def _problem_of(self, data) -> TargetedRows:
         split, X, points, links = data.split, data.X, None, ()
         relative = split.n_obs / data.total_weight
-        n_blocks = 1 if self.objective == "ncut" else split.n_blocks(BLOCK)
         if self.objective == "ncut":
             affinity, weight = self._affinity(data), data.relative_weight
             code, rng = None if self.fairness_weight == 0 else data.groups.code, np.random.default_rng(data.seed)
@@ -287,7 +285,7 @@ class VariationalFairClustering(Engine):
             return SoftRows(x.astype(np.float32), code, weight)
 
         whole = split.placed(np.float32(split.n_obs)), split.placed(self._target(data).astype(np.float32))
-        return TargetedRows(split.in_blocks(block, n_blocks), *whole, links)
+        return TargetedRows(data.blocks(block, split.n_obs if self.objective == "ncut" else BLOCK), *whole, links)
 
     def _affinity(self, data):
         """The affinity (N, N), as given or of nearest neighbours."""
@@ -356,7 +354,7 @@ class VariationalFairClustering(Engine):
         enough = max(FEWEST, min(ENOUGH, EXPLORE_ROWS // len(data.groups.names)))
         rows = np.sort(stratified(rng.permutation(row_numbers(len(code))), code, EXPLORE_ROWS, enough))
         points = lambda columns: self._scaling.rows(columns.continuous)  # noqa: E731
-        some = some_rows(data, rows, self.n_clusters, self.parts, points)
+        some = data.sample(rows, self.n_clusters, self.parts, points)
         return some._replace(given_weight=weights_as_of_all(some.groups.code, some.weight, data.group_masses))
 
     def _error(self, run, data):

@@ -15,9 +15,8 @@ from bayesfair._names import DataTree
 from bayesfair._percent import percent
 from bayesfair._scaling import center_and_spread
 from bayesfair._settings import Count, Length, NotNegative, Positive, Seed, check_settings
-from bayesfair._tables import Encoder, categorical_positions, encoder_of, fit_encoder, read_columns
+from bayesfair._tables import Encoder, categorical_positions, check_distinct, encoder_of, fit_encoder, read_columns
 from bayesfair._whole_fits import whole_or_not
-from bayesfair.engines.samples import check_distinct
 from bayesfair.estimators.base import PosteriorEstimator
 from bayesfair.estimators.memory_needed import check_memory
 from bayesfair.fairness.groups import Groups, read_groups, refuse_groups_as_y

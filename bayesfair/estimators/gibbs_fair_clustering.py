@@ -13,10 +13,9 @@ from bayesfair._draws import concatenate
 from bayesfair._memory import give_back_freed
 from bayesfair._scaling import warn_of_scales
 from bayesfair._settings import Count, Length, Positive, Seed, check_settings
-from bayesfair._tables import categorical_positions, read_columns
+from bayesfair._tables import categorical_positions, check_distinct, read_columns
 from bayesfair._whole_fits import whole_or_not
 from bayesfair.balanced.placement import balanced_placement
-from bayesfair.engines.samples import check_distinct
 from bayesfair.estimators.base import PosteriorEstimator
 from bayesfair.estimators.memory_needed import check_disk, check_memory, fairlet_bytes, sampler_bytes
 from bayesfair.estimators.mixed_tables import MixedTable, mixed_table, rows_in_reach

@@ -9,9 +9,8 @@ import numpy as np
 from bayesfair._affinities import nearest_neighbors
 from bayesfair._tables import Columns
 from bayesfair.engines import fmc, tkm, variational
-from bayesfair.engines.base import Data
+from bayesfair.engines.data import Data, RowSplit
 from bayesfair.engines.families import Components
-from bayesfair.engines.row_split import RowSplit
 from bayesfair.fairness import encode_groups
 
 

@@ -10,11 +10,10 @@ from scipy.special import logsumexp
 import bayesfair as bf
 from bayesfair._arrays import aligned_empty
 from bayesfair._rows import Rows
-from bayesfair.engines import fair_mixture, fmc, optimize, row_split, tkm, variational
+from bayesfair.engines import fair_mixture, fmc, optimize, tkm, variational
+from bayesfair.engines.data import free, stratified, weights_as_of_all
 from bayesfair.engines.families import Family
 from bayesfair.engines.fmc import Ascent, Rule, penalty_of_shares, shares_of, standing_of
-from bayesfair.engines.row_split import free
-from bayesfair.engines.samples import stratified, weights_as_of_all
 from bayesfair.fairness import encode_groups
 
 N, DIM, K = 700, 3, 4
@@ -33,7 +32,7 @@ def data():
 
 def in_blocks(monkeypatch, size=128):
     """Tables of the size of `data` in blocks of so many rows."""
-    monkeypatch.setattr(row_split, "ONE_BLOCK", N - 1)
+    monkeypatch.setattr("bayesfair.engines.data.ONE_BLOCK", N - 1)
     monkeypatch.setattr(variational, "BLOCK", size)
     monkeypatch.setattr(fmc, "BLOCK", size)
 

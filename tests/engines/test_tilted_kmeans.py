@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from bayesfair.engines import tkm
-from bayesfair.engines.row_split import RowSplit
+from bayesfair.engines.data import RowSplit
 from bayesfair.engines.tilted_kmeans import TiltedKMeans
 from bayesfair.engines.tkm import Partition
 from bayesfair.fairness import distance_report

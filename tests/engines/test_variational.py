@@ -17,10 +17,9 @@ from tiers import tiers
 
 import bayesfair as bf
 from bayesfair._tables import Columns
-from bayesfair.engines import row_split, variational, vfc
-from bayesfair.engines.data import Data
+from bayesfair.engines import variational, vfc
+from bayesfair.engines.data import Data, RowSplit
 from bayesfair.engines.optimize import Outcome
-from bayesfair.engines.row_split import RowSplit
 from bayesfair.engines.variational import OBJECTIVES, Descent, VariationalFairClustering
 
 
@@ -53,7 +52,7 @@ def test_the_objective_never_increases(data, objective, weight):
 def test_the_cost_of_tight_clusters_is_that_of_their_rows(objective, blocked, monkeypatch):
     """A thousandth as wide as they are apart: float32 distances from inner products lose half of it."""
     if blocked:  # "kmeans" alone has blocks
-        monkeypatch.setattr(row_split, "ONE_BLOCK", 299)
+        monkeypatch.setattr("bayesfair.engines.data.ONE_BLOCK", 299)
         monkeypatch.setattr(variational, "BLOCK", 64)
     rng = np.random.default_rng(0)
     blob = rng.integers(3, size=300)
