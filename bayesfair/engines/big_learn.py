@@ -20,9 +20,9 @@ from bayesfair._rows import Rows
 from bayesfair._scaling import center_and_spread, check_resolution
 from bayesfair._settings import Count, NotNegative, Positive, Seed
 from bayesfair.engines.base import warn_of_work
+from bayesfair.engines.families import Moments
 from bayesfair.engines.gaussians import (
     Gaussians,
-    Moments,
     e_step,
     in_blocks,
     in_order,

@@ -26,7 +26,7 @@ from bayesfair._jit import jit
 from bayesfair._rows import Rows, each, total
 from bayesfair._tables import EncodedTable, Encoder, encoded_table
 from bayesfair.engines.data import FEWEST, Data, here
-from bayesfair.engines.families import Components, Expected, Family
+from bayesfair.engines.families import Components, Family, Moments
 from bayesfair.fairness.metrics import gaps_of_shares
 
 INNER_STEPS = 10  # R of Algorithm 2
@@ -102,7 +102,7 @@ class Shares(NamedTuple):
 class Standing(NamedTuple):
     """Result of a pass over the rows at some parameters: the E-step and the shares."""
 
-    expected: Expected
+    expected: Moments
     shares: Shares
 
 
@@ -112,7 +112,7 @@ class Told(NamedTuple):
     `expected` holds deviations from `mean`, the means at that time. `entropy`: of the responsibilities.
     """
 
-    expected: Expected
+    expected: Moments
     mean: Float[Array, "*batches clusters dim"]
     entropy: Float[Array, "*batches"]
 
@@ -238,9 +238,8 @@ class Ascent:
             batch = jax.tree.map(lambda part: part[at], problem.batches.parts)
         if told is not None:
             told = jax.tree.map(lambda every, one: every.at[at].set(one), told, told_by(self.family, batch, old))
-            known = jax.tree.map(
-                lambda part: part.sum(0), jax.vmap(self.family.about, (0, 0, None))(*told[:2], old.mean)
-            )
+            known = jax.vmap(lambda known, mean: known.about(old.mean - mean))(told.expected, told.mean)
+            known = jax.tree.map(lambda part: part.sum(0), known)
 
         def merit(parameters, shares):
             """(minimised value, loss) given the shares of the rows on which P is measured."""

@@ -18,9 +18,8 @@ from bayesfair._arrays import aligned_empty, computed_once, inner_sum, power_of_
 from bayesfair._jit import jit
 from bayesfair._rows import Rows, each, of_blocks, total
 from bayesfair.engines.data import UNSPLIT, here
-from bayesfair.engines.families import inverse_of_lower
+from bayesfair.engines.families import Moments, floored, full_moments, inverse_of_lower, log_normal
 
-ROUNDINGS = 4  # floor of eigenvalues, in roundings of the largest one per coordinate
 MIN_MASS = 1e-6  # share of the rows below which a component stays unchanged
 BLOCK = 512  # rows that are processed together
 SHARED = 8  # mean number of rows per pattern from which sharing matrices pays
@@ -32,14 +31,6 @@ class Gaussians(NamedTuple):
     mixing: Float[Array, " clusters"]
     mean: Float[Array, "clusters dim"]
     covariance: Float[Array, "clusters dim dim"]
-
-
-class Moments(NamedTuple):
-    """Expected sufficient statistics per row: mass, mean and second moment of deviations from the old means."""
-
-    mass: Float[Array, " clusters"]
-    shift: Float[Array, "clusters dim"]
-    spread: Float[Array, "clusters dim dim"]
 
 
 class SeenBlock(NamedTuple):
@@ -161,7 +152,7 @@ def whitened(parameters: Gaussians, seen: Bool[Array, " dim"]) -> Whitened:
     factor = jnp.linalg.cholesky(masked(parameters.covariance, seen))
     whitener = inverse_of_lower(factor)
     log_determinant = 2 * jnp.log(jnp.diagonal(factor, axis1=1, axis2=2)).sum(1)
-    constant = jnp.log(parameters.mixing) - 0.5 * (log_determinant + seen.sum() * math.log(2 * math.pi))
+    constant = jnp.log(parameters.mixing) + log_normal(seen.sum(), log_determinant, 0.0)
     return Whitened(constant, parameters.mean, whitener, whitener.mT @ whitener)
 
 
@@ -219,24 +210,17 @@ def inverse(matrices: Float[Array, "size size batch"]):
     return -swept, log_determinant
 
 
-def m_step(old: Gaussians, statistics: Moments, seen: Bool[Array, " dim"], prior, min_eigenvalue) -> Gaussians:
+def m_step(old: Gaussians, known: Moments, seen: Bool[Array, " dim"], prior, min_eigenvalue) -> Gaussians:
     """Update means and covariances of the coordinates `seen`, weights by eq. (11) with `prior` its eta.
 
     Floored eigenvalues make old and new parts a covariance together, positive under rounding.
     """
-    mass, n_clusters = statistics.mass, old.mixing.shape[0]
-    alive = mass > MIN_MASS
-    safe = jnp.where(alive, mass, 1.0)
-    shift = statistics.shift / safe[:, None]
-    spread = statistics.spread / safe[:, None, None] - shift[:, :, None] * shift[:, None, :]
-    spread = jnp.where(seen[:, None] & seen, spread, old.covariance)
-    values, vectors = jnp.linalg.eigh((spread + spread.mT) / 2)
-    rounding = ROUNDINGS * len(seen) * jnp.finfo(values.dtype).eps * values[:, -1:]
-    spread = (vectors * jnp.maximum(values, jnp.maximum(min_eigenvalue, rounding))[:, None, :]) @ vectors.mT
+    alive, move, covariance = known.centred(MIN_MASS)
+    values, vectors = floored(jnp.where(seen[:, None] & seen, covariance, old.covariance), min_eigenvalue)
     return Gaussians(
-        (mass + prior) / (mass.sum() + n_clusters * prior),
-        jnp.where(alive[:, None] & seen, old.mean + shift, old.mean),
-        jnp.where(alive[:, None, None], spread, old.covariance),
+        (known.mass + prior) / (known.mass.sum() + len(old.mixing) * prior),
+        old.mean + jnp.where(seen, move, 0.0),
+        jnp.where(alive[:, None, None], (vectors * values) @ vectors.mT, old.covariance),
     )
 
 
@@ -255,9 +239,9 @@ def e_step(parameters: Gaussians, rows: tuple[Rows, ...], seen: Bool[Array, " di
         joint, deviation, unknown = completed(parts, block, seen)
         share = block.weight / n_obs
         r = share * jax.nn.softmax(joint, 0)
-        spread = (r[:, None] * deviation) @ deviation.mT + spread_of_unknown(unknown, r, block)
-        moments = Moments(r.sum(1), (deviation @ r[:, :, None])[:, :, 0], spread)
-        return (share * jax.nn.logsumexp(joint, 0)).sum(), moments
+        known = full_moments(r, deviation)
+        known = known._replace(square=known.square + spread_of_unknown(unknown, r, block))
+        return (share * jax.nn.logsumexp(joint, 0)).sum(), known
 
     known = whitened(parameters, seen), count(rows), seen, rotation
     return jax.tree.map(lambda *terms: sum(terms), *(total(of_block, part, *known) for part in rows))
