@@ -71,8 +71,8 @@ def in_blocks(X, middle, weight=None, split=UNSPLIT):
     weight = np.broadcast_to(np.float32(1), len(X)) if weight is None else weight
     order, code, sizes = _by_what_they_lack(X, split)
     parts = np.split(order, np.cumsum(list(sizes.values()))[:-1])
-    held = [[part[device :: split.n_devices] for device in range(split.n_devices)] for part in parts]
-    return tuple(_blocks_of(X, middle, weight, code, each, width, split) for each, width in zip(held, sizes)), held
+    places = [[part[device :: split.n_devices] for device in range(split.n_devices)] for part in parts]
+    return tuple(_blocks_of(X, middle, weight, code, each, width, split) for each, width in zip(places, sizes)), places
 
 
 def _by_what_they_lack(X, split):
@@ -291,11 +291,11 @@ def log_joint(parameters: Gaussians, rows: tuple[Rows, ...], only_largest=False)
     return [each(of_block, part, *known) for part in rows]
 
 
-def in_order(values, held):
-    """Results of `log_joint` (blocks, .., rows) in the order of this process's rows; `held`: see `in_blocks`."""
+def in_order(values, places):
+    """Results of `log_joint` (blocks, .., rows) in the order of this process's rows; `places`: see `in_blocks`."""
     values = [here(part) for part in values]
-    ordered = np.empty((sum(len(rows) for part in held for rows in part), *values[0].shape[1:-1]), values[0].dtype)
-    for whole, devices in zip(values, held):
+    ordered = np.empty((sum(len(rows) for part in places for rows in part), *values[0].shape[1:-1]), values[0].dtype)
+    for whole, devices in zip(values, places):
         for part, rows in zip(np.split(whole, len(devices), -1), devices):
             ordered[rows] = np.moveaxis(part, -1, 1).reshape(-1, *part.shape[1:-1])[: len(rows)]
     return ordered

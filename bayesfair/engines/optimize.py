@@ -3,6 +3,7 @@
 States carry a leading axis: restarts, or a path of fairness weights. All advance together; converged ones stand still.
 """
 
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import jax
@@ -44,10 +45,29 @@ class Outcome(NamedTuple):
         """Indices of the runs by increasing loss, non-finite ones last."""
         return order_of(self.loss)
 
+    def least(self, losses):
+        """The run for which these losses are least."""
+        return self.run(int(order_of(losses)[0]))
+
     @property
     def best(self):
         """The run of least loss."""
-        return self.run(int(self.order[0]))
+        return self.least(self.loss)
+
+
+def first_accepted(outcomes, missing):
+    """(an outcome, what it is missing): the first one of several that misses nothing, and no further one is made.
+
+    If each of them misses something, the one that misses least, of least loss among equals. `missing(outcome)`: a number, 0
+    if the outcome is accepted.
+    """
+    found = []
+    for outcome in outcomes:
+        found.append((missing(outcome), np.nan_to_num(outcome.loss, nan=np.inf), outcome))
+        if found[-1][0] == 0:
+            return outcome, 0
+    least, _, outcome = min(found, key=itemgetter(0, 1))
+    return outcome, least
 
 
 def order_of(losses):

@@ -16,7 +16,6 @@ from bayesfair.distributed.messages import agreed
 from bayesfair.engines.base import Engine
 from bayesfair.engines.data import free, here
 from bayesfair.engines.hard_clusters import squares
-from bayesfair.engines.optimize import order_of
 from bayesfair.engines.tkm import GradientDescent, TiltedRows, WeightedRows, newton, pooled_losses, start_states
 
 LARGEST_EXPONENT = 1e6  # largest t times squared distance: beyond it float32 cannot tell two exponents apart
@@ -244,7 +243,7 @@ class TiltedKMeans(Engine):
 def least_pooled(problem, outcome):
     """The run of least `pooled_loss`. The objective itself prefers one large cluster to clear ones of equal sizes."""
     losses = np.where(np.isfinite(outcome.loss), pooled_losses(problem, outcome.state), np.inf)
-    return outcome.run(int(order_of(losses)[0]))
+    return outcome.least(losses)
 
 
 def variance_of(values, weight):

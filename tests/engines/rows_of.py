@@ -62,7 +62,7 @@ def mixture_at(family, problem, parameters, rule, solver="em"):
 @partial(jax.jit, static_argnums=0)
 def loss_at(family, parameters, problem, rule):
     """What `FairMixture` minimises, of all rows."""
-    shares = fmc.shares_of(family, parameters, problem._replace(seen=None), rule.temperature)
+    shares = fmc.shares_of(family, parameters, problem._replace(used=None), rule.temperature)
     return fmc.penalty_of_shares(shares, rule) - shares.log_density
 
 

@@ -90,8 +90,8 @@ def test_the_normalized_cut_is_that_of_copies_linked_as_their_rows_are():
         within, volume = jnp.einsum("ki,ij,kj->k", s, copies, s), s @ copies.sum(1)
         return K - (within / volume).sum()
 
-    settled = jax.jit(lambda log_s: variational.NormalizedCut.settled(problem, log_s, None, (), ()))
-    cost, _, potential = settled(np.log(s)[None])
+    finished = jax.jit(lambda log_s: variational.NormalizedCut.finished(problem, log_s, None, (), ()))
+    cost, _, potential = finished(np.log(s)[None])
     value, gradient = jax.jit(jax.value_and_grad(cut))(s[:, ROWS])
     np.testing.assert_allclose(cost, value, rtol=1e-5)
     gradient = len(ROWS) * np.asarray(gradient)[:, first(ROWS)]
