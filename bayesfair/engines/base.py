@@ -176,7 +176,7 @@ class Engine(ClusterMixin, BaseEstimator):
         data = Data(columns, groups, weight, seed, split)
         if split.mesh is not None and split.is_small:  # each process fits the rows of all
             own = slice(split.first, split.first + len(groups.code))
-            data = data.taken(np.arange(split.n_obs))._replace(workers=UNSPLIT, own=own)
+            data = data.take(np.arange(split.n_obs))._replace(workers=UNSPLIT, own=own)
         return data, left_out
 
     def _weights(self, sample_weight, X, n_obs):

@@ -153,33 +153,13 @@ class Data(NamedTuple):
         return self.weight_of(slice(None))
 
     def weight_of(self, rows):
-        """Weights of some of the rows.
-
-        Parameters
-        ----------
-        rows : slice or array of int
-            Which rows.
-
-        Returns
-        -------
-        numpy.ndarray
-        """
+        """Weights of some of the rows, a slice or numbers."""
         if self.given_weight is None:
             return np.array(np.broadcast_to(1.0, len(self.groups.code))[rows])
         return self.given_weight[rows]
 
-    def taken(self, rows):
-        """Some of the rows. Every process gets all of them.
-
-        Parameters
-        ----------
-        rows : array of int
-            Their numbers in the table that is split over processes.
-
-        Returns
-        -------
-        Data
-        """
+    def take(self, rows):
+        """The rows with these numbers in the table that is split over processes. Every process gets all of them."""
         split, weight = self.split, None
         if any(split.everybody(self.given_weight is not None)):
             weight = split.take(self.weight, rows)
@@ -189,49 +169,16 @@ class Data(NamedTuple):
         return Data(self.columns.take(rows, split), groups, weight, self.seed, alike, workers)
 
     def sample(self, rows, n_parts, argument, points):
-        """`taken(rows)`, with more rows if fewer than `n_parts` of them are distinct.
-
-        Parameters
-        ----------
-        rows : array of int
-            Their numbers in the table that is split over processes.
-        n_parts : int
-            The least number of distinct rows.
-        argument : str
-            The argument that asks for so many.
-        points : callable
-            The numbers by which rows are told apart, of some columns.
-
-        Returns
-        -------
-        Data
-
-        Raises
-        ------
-        ValueError
-            If the whole table has fewer distinct rows.
-        """
+        """`take(rows)`, and more rows if fewer than `n_parts` differ in `points(columns)`; an error if the table has fewer."""
         split, columns = self.split, self.columns
         known = distinct_places(lambda part: points(columns.take(rows[part], split)), n_parts)
         if len(known) < n_parts:
             own = lambda part: points(columns.take(part))  # noqa: E731
             rows = np.union1d(rows, distinct_rows(own, n_parts, argument, split.everybody, split.first))
-        return self.taken(rows)
+        return self.take(rows)
 
     def blocks(self, of, size) -> Rows:
-        """The rows of all processes in blocks, put on the device.
-
-        Parameters
-        ----------
-        of : callable
-            A tree of arrays (rows, ..), of a slice of the rows of this process.
-        size : int
-            About how many rows a block has. Few rows are one block.
-
-        Returns
-        -------
-        Rows
-        """
+        """`RowSplit.in_blocks` with about `size` rows in a block; few rows are one block."""
         return self.split.in_blocks(of, 1 if self.split.is_small else -(-self.split.n_obs // size))
 
     @property
@@ -246,19 +193,7 @@ class Data(NamedTuple):
         return self.split.total(code_masses(self.groups.code, len(self.groups.names), self.given_weight))
 
     def masses_in(self, labels, n_clusters):
-        """Weight of every group in hard clusters, in the rows of all processes.
-
-        Parameters
-        ----------
-        labels : numpy.ndarray of shape (n_obs,)
-            The cluster of every row of this process.
-        n_clusters : int
-            Number of clusters.
-
-        Returns
-        -------
-        numpy.ndarray of shape (n_clusters, n_groups)
-        """
+        """Weight of every group in hard clusters (n_clusters, n_groups), in the rows of all processes."""
         shape = n_clusters, len(self.groups.names)
         return self.split.total(cell_masses(labels, self.groups.code, shape, self.given_weight))
 

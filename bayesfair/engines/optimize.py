@@ -3,7 +3,6 @@
 States carry a leading axis: restarts, or a path of fairness weights. All advance together; converged ones stand still.
 """
 
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import jax
@@ -61,13 +60,14 @@ def first_accepted(outcomes, missing):
     If each of them misses something, the one that misses least, of least loss among equals. `missing(outcome)`: a number, 0
     if the outcome is accepted.
     """
-    found = []
+    best, rank = None, (np.inf, np.inf)
     for outcome in outcomes:
-        found.append((missing(outcome), np.nan_to_num(outcome.loss, nan=np.inf), outcome))
-        if found[-1][0] == 0:
-            return outcome, 0
-    least, _, outcome = min(found, key=itemgetter(0, 1))
-    return outcome, least
+        own = missing(outcome), np.nan_to_num(outcome.loss, nan=np.inf)
+        if best is None or own < rank:
+            best, rank = outcome, own
+        if rank[0] == 0:
+            break
+    return best, rank[0]
 
 
 def order_of(losses):

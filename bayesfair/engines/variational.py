@@ -340,7 +340,7 @@ class VariationalFairClustering(Engine):
         some = self._some_of(data)
         found = self._solve_on(self._problem_of(some), some).state
         centers, fairness_weight = agreed((found.centers, found.fairness_weight))
-        runs = (self._descend(problem, centers[None], [factor * fairness_weight]).best for factor in HEAVIER)
+        runs = (self._descend(problem, centers[None], factor * fairness_weight).best for factor in HEAVIER)
         return next(runs) if self.max_fairness_error is None else self._within(runs, data)
 
     def _within(self, runs, data):
@@ -388,7 +388,7 @@ class VariationalFairClustering(Engine):
         if fairness_weight == 0 and self.objective == "kmeans":
             # k-means' own answer as well: softened, a start may end worse.
             starts, others = np.concatenate([starts, starts]), others + [FLOOR] * len(starts)
-        runs = self._descend(problem, starts, [fairness_weight] * len(starts), others)
+        runs = self._descend(problem, starts, fairness_weight, others)
         return self._best_of(runs, data) if fairness_weight > 0 else runs.best
 
     def _scale(self, problem, centers):
@@ -416,7 +416,7 @@ class VariationalFairClustering(Engine):
         """Raise weights until one suffices, as heavy ones take long; then search between it and the one before."""
 
         def run_at(weight):
-            return self._best_of(self._descend(problem, starts, [weight] * len(starts)), data)
+            return self._best_of(self._descend(problem, starts, weight), data)
 
         weights = scale * np.geomspace(0.05, 20, PATH)
         fair = self._within(map(run_at, weights), data)
@@ -424,9 +424,9 @@ class VariationalFairClustering(Engine):
         unfair = weights[weights < 0.99 * weight].max(initial=0.0)
         return self._within(chain(map(run_at, np.linspace(unfair, weight, FINE_PATH + 1)[1:-1]), [fair]), data)
 
-    def _descend(self, problem, starts, weights, others=None) -> Outcome:
-        """One run per pair of start and weight, in batches that fit the memory; for `others` see `start_state`."""
-        others = [START] * len(starts) if others is None else others
+    def _descend(self, problem, starts, weight, others=None) -> Outcome:
+        """One run per start, in batches that fit the memory; for `others` see `start_state`."""
+        weights, others = [weight] * len(starts), [START] * len(starts) if others is None else others
         size = max(1, BATCH_ELEMENTS // (int(problem.n_obs) * len(starts[0])))
         parts = []
         for first in range(0, len(starts), size):

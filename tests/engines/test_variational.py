@@ -181,7 +181,7 @@ def run_at(data, k, weight, **settings):
     X, group = data
     code = np.unique(group, return_inverse=True)[1]
     problem = targeted(X - X.mean(0), code, np.bincount(code) / len(code), est.objective)
-    run = est._descend(problem, (X - X.mean(0))[None, :k], [weight]).best
+    run = est._descend(problem, (X - X.mean(0))[None, :k], weight).best
     gradient = np.asarray(gradient_of(est.step, problem, run.state))
     gap = (np.exp(run.state.log_s[0]) * gradient).sum(0) - gradient.min(0)
     return run, float(gap.mean()) / abs(float(run.loss))
