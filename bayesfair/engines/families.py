@@ -48,14 +48,13 @@ class Moments(NamedTuple):
 
     def about(self, move: Float[Array, "clusters dim"]) -> "Moments":
         """The same of deviations from means that lie `move` further."""
-        mass = self.mass[:, None]
+        shift = self.shift - self.mass[:, None] * move  # near 0 at the mean: little is rounded then
         if self.square.ndim == 3:
-            across = move[:, :, None] * self.shift[:, None, :]
-            change = (mass * move)[:, :, None] * move[:, None, :] - across - across.mT
+            change = -self.shift[:, :, None] * move[:, None, :] - move[:, :, None] * shift[:, None, :]
         else:
-            change = mass * jnp.square(move) - 2 * move * self.shift
+            change = -move * (self.shift + shift)
         square = self.square + (change if self.square.ndim else change.sum())
-        return self._replace(shift=self.shift - mass * move, square=square)
+        return self._replace(shift=shift, square=square)
 
     def centred(self, least):
         """(mask of the components of more mass than `least`, the steps to their means, mean squares about these)."""
@@ -75,7 +74,7 @@ def full_moments(responsibilities, deviation: Float[Array, "clusters dim rows"],
 
 def log_normal(dim, log_determinant, square):
     """The log density of a Gaussian in `dim` coordinates, `square` being the squared Mahalanobis distance."""
-    return -0.5 * (dim * math.log(2 * math.pi) + log_determinant + square)
+    return -0.5 * math.log(2 * math.pi) * dim - 0.5 * (log_determinant + square)
 
 
 @dataclass(frozen=True)
@@ -154,11 +153,8 @@ class Family:
         if self.covariance_type == "full":
             factor, _ = unpack_factor(spread)
             precision = factor @ factor.mT
-        mass, log_determinant = (
-            known.mass.sum(),
-            known.mass @ (self.log_determinant(spread, dim) * jnp.ones_like(known.mass)),
-        )
-        return total + log_normal(mass * dim, log_determinant, (precision * square).sum())
+        log_determinant = (known.mass * self.log_determinant(spread, dim)).sum()
+        return total + log_normal(known.mass.sum() * dim, log_determinant, (precision * square).sum())
 
     def m_step(self, old: Components, known: Moments) -> Components:
         """The maximiser of Q, eq. (9), from moments about the means of `old`; (almost) empty components only lose weight."""
