@@ -1,5 +1,7 @@
 """A chain of fairlets and clusters: sweeps in parts, so that any cut into calls gives the same draws."""
 
+from numpy import int64
+
 from bayesfair._compiled import inner, kernel
 from bayesfair.gibbs.chance import gamma
 from bayesfair.gibbs.fairlet_moves import exchanges, reallocations
@@ -10,6 +12,7 @@ from bayesfair.gibbs.fairlets import (
     LOSS_C,
     LOSS_F,
     MOVED,
+    NOBODY,
     PLACE,
     SINCE,
     SWAPPED,
@@ -67,18 +70,18 @@ def sweeps(s, data, loss, plan, state, scratch, thinning, left, last_sweep, labe
             step[SWEEP] += 1
             step[SINCE] += 1
             if step[SINCE] == thinning:
-                write(state.fairlet, state.cluster, value, step, labels, fairlets, numbers, draw)
+                write(state.fairlet, state.cluster, value, step, labels, numbers, draw)
+                if draw < len(fairlets):
+                    write_fairlets(data, state.fairlet, state.members, state.size, fairlets, draw)
                 draw += 1
     return draw, left
 
 
 @inner
-def write(fairlet, cluster, value, step, labels, fairlets, numbers, draw):
-    """A draw: labels, fairlets if wanted, and scalars. Rates are counted anew."""
+def write(fairlet, cluster, value, step, labels, numbers, draw):
+    """A draw: labels and scalars. Rates are counted anew."""
     for i in range(len(fairlet)):
         labels[draw, i] = cluster[fairlet[i]]
-        if draw < len(fairlets):
-            fairlets[draw, i] = fairlet[i]
     numbers[draw, 0] = value[LOSS_F]
     numbers[draw, 1] = value[LOSS_C]
     numbers[draw, 2] = value[LAMBDA_F]
@@ -87,3 +90,12 @@ def write(fairlet, cluster, value, step, labels, fairlets, numbers, draw):
     numbers[draw, 5] = step[MOVED] / max(step[VISITED], 1)
     for at in (SINCE, TRIED, SWAPPED, VISITED, MOVED):
         step[at] = 0
+
+
+@inner
+def write_fairlets(data, fairlet, members, size, fairlets, draw):
+    """The fairlets of a draw, in the order of their anchors, which change places; with hubs as they are."""
+    for f in range(len(size)):
+        own = int64(f if data.anchor == NOBODY else fairlet[data.order[data.first[data.anchor] + f]])
+        for t in range(size[own]):
+            fairlets[draw, members[own, t]] = f
