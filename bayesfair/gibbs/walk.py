@@ -117,10 +117,11 @@ def pass_to_stop_after(schedule, state):
 def raise_strength(strength, outside):
     """Penalties of a warm-up, in place: raised where counts were beyond bounds in over .3 of the looks.
 
-    They are never lowered: a chain whose penalty is too low when the warm-up ends hardly comes into S again.
+    They are never lowered: a chain whose penalty is too low when the warm-up ends hardly comes into S again. So they rise
+    slowly, as those that are higher than they need be are walls.
     """
     often = outside > 0.3
-    strength[often] = 1.5 * strength[often] + 2.0
+    strength[often] = 1.1 * strength[often] + 1.0
 
 
 @kernel
