@@ -30,7 +30,7 @@ CASES = [  # steps that fail in the same fit
         {
             **EITHER,
             f"{TREE}.number_modes": (["The numbering of the modes' clusters"], []),
-            "bayesfair.estimators.gibbs_fair_clustering.cluster_sums": ([], ["cluster_centers_"]),
+            "bayesfair.estimators.gibbs_fair_clustering.cluster_means": ([], ["cluster_centers_"]),
         },
     ),
     ("mixture", {f"{TREE}.most_frequent": (["constant_data/reference_labels"], ["labels_", "hard_gap_"])}),
