@@ -171,15 +171,6 @@ def random_rows(s, movers, group, order, starts):
 
 
 @inner
-def have_same_bounds(lower, upper, f, h):
-    """Whether fairlets f and h may have the same members: an anchor keeps the composition that was asked for it."""
-    same = True
-    for g in range(lower.shape[1]):
-        same &= lower[f, g] == lower[h, g] and upper[f, g] == upper[h, g]
-    return same
-
-
-@inner
 def extra_member(s, movers, n_fairlets):
     """Any row that is no anchor, alone, and any fairlet."""
     return int64(movers[integer(s, len(movers))]), NOBODY, integer(s, n_fairlets)
@@ -223,6 +214,15 @@ def member(group, members, size, f, g, at):
 
 
 # Decisions
+
+
+@inner
+def have_same_bounds(lower, upper, f, h):
+    """Whether fairlets f and h may have the same members: an anchor keeps the composition that was asked for it."""
+    same = True
+    for g in range(lower.shape[1]):
+        same &= lower[f, g] == lower[h, g] and upper[f, g] == upper[h, g]
+    return same
 
 
 @inner

@@ -40,8 +40,8 @@ class UnitState(NamedTuple):
 
     label (N,); count (K, H) of groups; size, mass and total (K, ...): numbers, weights, and weighted sums of clusters. Losses
     of pairs keep reach (N, K), what a unit pays to a cluster's members, and pairs (K,), the sum over a cluster's pairs.
-    strength (K, H + 1) and penalty (K,) are of V. `number`: lambda, the loss, and the visits in S that
-    a pass brings, as the warm-up has seen them; `step`: counters, see above.
+    strength (K, H + 1) and penalty (K,) are of V. `number`: lambda, the loss, and the visits in S that a pass brings, as the
+    warm-up has seen them; `step`: counters, see above.
     """
 
     words: np.ndarray

@@ -60,7 +60,7 @@ def go_on(units, loss, balance, schedule, state, thinning, visits, labels, numbe
     """
     scratch, tables, nobody = make_scratch(balance, state), make_tables(units, state), np.empty((0, 0))
     draw, last = first, state.step[VISITS] + visits
-    per = int64(max(1.0, thinning * max(state.number[EACH], len(state.label) / FEWEST)))
+    per = max(1, int(thinning * max(state.number[EACH], len(state.label) / FEWEST)))
     while draw < len(labels) and state.step[VISITS] < last and state.step[FAILED] == 0:
         if is_between_passes(state) and state.step[PASS] % ANEW == 0:
             sum_up(units, loss, balance, state)
