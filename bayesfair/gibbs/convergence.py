@@ -3,7 +3,7 @@
 import numpy as np
 
 from bayesfair._arviz import load_arviz_stats
-from bayesfair._draws import COMPARED, Draws
+from bayesfair._draws import COMPARED, Draws, in_words
 from bayesfair._numbers import r_hat, significant
 from bayesfair.gibbs.thinning import cluster_sizes
 
@@ -49,4 +49,4 @@ class Convergence:
             return ""
         slowest = min(sizes, key=sizes.get)
         agreed = f"R-hat {r_hat(float(array_stats.rhat(moving[slowest])))}, " if len(moving[slowest]) > 1 else ""
-        return f"slowest: {slowest.replace('_', ' ')}, {agreed}{sizes[slowest]:,.0f} effective draws"
+        return f"slowest: {in_words(slowest)}, {agreed}{sizes[slowest]:,.0f} effective draws"
