@@ -119,6 +119,30 @@ def of_doubt(doubtful: int, n_obs: int, level: float) -> str:
     )
 
 
+def of_label_sets(sizes: dict[int, int], level: float) -> str:
+    """How many rows need one, two or more clusters to hold `level` of their draws, by {clusters: rows}."""
+    (fewest, rows), *others = sizes.items()
+    told = [f"{counted(fewest, 'cluster')} for {rows:,} of {sum(sizes.values()):,} rows"]
+    told += [f"{size} for {rows:,}" for size, rows in others]
+    return f"The smallest set of clusters with {100 * level:.4g}% of a row's draws has {', '.join(told)}."
+
+
+def of_sure_rows(rows: int, n_obs: int, share: float, level: float) -> str:
+    """How many rows hold their clusters together, and in which share of the draws."""
+    if rows < 2:
+        return f"No two rows keep their clusters, relative to each other, in {100 * level:.4g}% of the draws."
+    return f"In {fine_percent(share)} of the draws {rows:,} of {n_obs:,} rows keep their clusters all at once."
+
+
+def of_credibility(p_value: float, farther: int, compared: int, draws: int) -> str:
+    """How extreme a partition is among the draws compared."""
+    some = "1 of {:,} draws is at least" if farther == 1 else f"{farther:,} of {{:,}} draws are at least"
+    told = (some if farther else "None of {:,} draws is").format(compared)
+    least = "" if farther else ", the least that so many draws can give"
+    part = f" Of the {draws:,} draws these are evenly spaced." if compared < draws else ""
+    return f"{told} as far from the others as this partition: its p-value is {p_value:.2g}{least}.{part}"
+
+
 def of_fixed_fairlets(gap: str) -> str:
     """Fixed fairlets that are not proved optimal."""
     return f"The fairlets, which are the same in all draws, are not proved optimal: {gap}."
