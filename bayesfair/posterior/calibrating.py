@@ -26,8 +26,8 @@ STATEMENTS = "pairs", "likeliest cluster", "credible ball", "label set"
 MOST_ROWS = 500  # of a simulated table
 LEVEL = 0.9  # of credible balls, label sets, and the statements of the sentence
 BINS = 10
-WARM_UP, DRAWS = 200, 200  # sweeps and draws of a run
-LOOKS, LONGEST = 5e7, 20  # of a run, which limit the sweeps from draw to draw
+WARM_UP, DRAWS = 100, 150  # sweeps and draws of a run
+LOOKS, LONGEST = 1.2e7, 5  # of a run, and sweeps from draw to draw, at most
 
 
 def calibration(
