@@ -13,7 +13,7 @@ def calibration(table: "DataFrame", ax: "Axes | None" = None) -> "Axes":
     """How often two rows that are stated to be together are, one line for each multiple of the inverse temperature.
 
     Below the diagonal statements are too sure. Bands are two Monte Carlo standard errors wide on either side. The thick line
-    has the least error.
+    has the least score, see `bayesfair.posterior.calibration`.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def calibration(table: "DataFrame", ax: "Axes | None" = None) -> "Axes":
         known = np.isfinite(off)
         ax.fill_between(stated, true - BAND * off, true + BAND * off, where=known, color=color, alpha=0.15, linewidth=0)
         is_best = multiple == best
-        label = f"{multiple:g}{', the least error' if is_best else ''}"
+        label = f"{multiple:g}{', the least score' if is_best else ''}"
         ax.plot(stated, true, color=color, marker="o", markersize=3, linewidth=2.2 if is_best else 1, label=label)
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="stated probability that two rows are together", ylabel="share that are")
     ax.set_title(f"Stated and true in {table.attrs['n_tables']} simulated tables", fontsize=10)

@@ -21,7 +21,7 @@ from bayesfair.posterior.relabelling import align, apply_permutations
 from bayesfair.posterior.schema import groups_of, observed_features, weight_of
 from bayesfair.posterior.tables import count_labels, one_hot
 
-MULTIPLES = 0.25, 0.5, 0.7, 1.0, 1.4
+MULTIPLES = 0.25, 0.35, 0.5, 0.7, 1.0, 1.4
 STATEMENTS = "pairs", "likeliest cluster", "credible ball", "label set"
 MOST_ROWS = 500  # of a simulated table
 LEVEL = 0.9  # of credible balls, label sets, and the statements of the sentence
@@ -52,7 +52,7 @@ def calibration(
         A fitted or loaded estimator.
     n_tables : int, at least 2, default 50
         Number of simulated tables, of at most 500 rows each.
-    multiples : sequence of float above zero, default (0.25, 0.5, 0.7, 1.0, 1.4)
+    multiples : sequence of float above zero, default (0.25, 0.35, 0.5, 0.7, 1.0, 1.4)
         What the inverse temperature is multiplied by. A sampled lambda has the law of `Dispersion(multiple=...)`.
     n_jobs : int, at least 1, or -1, optional
         Number of joblib tasks at once. By default that of the estimator. Results do not depend on it.

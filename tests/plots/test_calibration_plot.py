@@ -27,7 +27,7 @@ def test_a_line_for_each_multiple_and_the_best_is_thick(table):
     np.testing.assert_allclose(curves[1.0], [[0.1, 0.9], [0.3, 0.7], [0.1, 0.1]])
     given = plt.subplots()[1]
     assert bf.plots.calibration(table, ax=given) is given
-    assert [line.get_label() for line in given.lines] == ["as stated", "0.5, the least error", "1"]
+    assert [line.get_label() for line in given.lines] == ["as stated", "0.5, the least score", "1"]
     assert given.lines[1].get_linewidth() > given.lines[2].get_linewidth()
 
 
