@@ -18,6 +18,7 @@ from bayesfair._check import (
 )
 from bayesfair._draws import concatenate
 from bayesfair._memory import give_back_freed
+from bayesfair._progress import one_place
 from bayesfair._scaling import warn_of_scales
 from bayesfair._settings import Count, Length, Positive, Seed, check_settings
 from bayesfair.balanced.placement import balanced_placement
@@ -242,6 +243,7 @@ class GibbsFairClustering(PosteriorEstimator):
         self.random_state = random_state
         self.progress_bar = progress_bar
 
+    @one_place()
     @whole_or_not
     def fit(
         self,
