@@ -340,6 +340,11 @@ class GibbsFairClustering(PosteriorEstimator):
             self.progress_bar,
         )
 
+    def _law_of(self, X, groups, target, temperature, seed, memory=None):
+        """The prepared law of other rows, encoded like those of the fit, without weights: of a simulated table."""
+        table = self._table(X, groups, None)
+        return target.prepare(table._replace(temperature=temperature, seed=seed, progress_bar=False), memory)
+
     def _resume(self, num_draws):
         tree, done = self.posterior_, self.posterior_["posterior"].sizes["draw"]
         self._start_clock(tree)
