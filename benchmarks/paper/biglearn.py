@@ -32,10 +32,25 @@ SEEDS_OF = {"Letter": 3, "Pendigits": 30}  # of the tables, 10 of others
 IDX = "images-idx3-ubyte.gz", "labels-idx1-ubyte.gz"  # as FashionMNIST is published
 JOINT = {"matching_probabilities": (1, 0, 0), "n_local_steps": 1, "weight_prior": 0}
 ETA, FLOOR, VARIANCE, ROWS, TEST_ROWS = 0.2, 1e-5, 0.1, 2_000, 5_000  # of the authors' notebook
-ROUNDS, LAST, SEEDS = 5_000, 200, 6  # of the grid
+ROUNDS, LAST, SEEDS = 2_000, 200, 6  # of the grid
 LEAST, MEAN = "least KL of a round", f"mean KL of the last {LAST} rounds"
 MIDDLES = np.stack(np.meshgrid(*[2.0 * np.arange(5) - 4] * 2), -1).reshape(-1, 2)
-WHY_GRID = "TODO"
+WHY_GRID = (
+    "The paper's figure is the least KL of all rounds, chosen by the test rows, and so is ours. Variance 0.1, 2,000 rows, "
+    "5,000 test rows, floor 1e-5 and eta 0.2 are those of the authors' notebook. Ours make 2,000 rounds. "
+    "Tried with W 5 and six seeds: 5,000 rounds (0.040 ± 0.015; mean of the last 200: 0.074 ± 0.073), there eta 0.04 "
+    "(0.043 ± 0.025; 0.055 ± 0.031), and in 2,000 rounds a floor of 0.001 (0.090 ± 0.021; 0.125 ± 0.032). "
+    "Runs that have found all 25 heaps reach 0.030 to 0.034. The others wait for the matching that frees them."
+)
+NOTES = (
+    "What `fit` returns on the grid at the defaults is worse than with the prior of before, 1 / K: in 500 rounds and twelve "
+    "seeds the KL is 0.090 ± 0.038 against 0.071 ± 0.027. With a floor of 1e-5 both are 0.061, in 2,000 rounds (eight seeds) "
+    "0.052 and 0.059.",
+    "The default eta is the authors' 1 / sqrt(K) all the same, for Pendigits (six seeds: NMI 0.809 against 0.788, ARI 0.704 "
+    "against 0.659) and Vehicle (ten: NMI 0.277 against 0.254). On Glass (ten) NMI is 0.424 against 0.432.",
+    "The default floor stays 0.001. With 1e-5, as on the authors' grid, Glass has NMI 0.30 instead of 0.42, and components "
+    "without rows.",
+)
 WHY_JOINT = "A single random start; the steps end when the objective changes by less than 0.001%."
 WHY = (
     "The paper averages the last 200 of 10,000 rounds; ours end in joint EM steps, whose likelihood is higher. "
@@ -66,6 +81,8 @@ def split(name, seed):
 
 def table_1(sheet):
     """The ablation on the grid. The paper's standard deviations: .035, .073, .054, .034, .006, .007; .044 for +CM."""
+    for note in NOTES:
+        sheet.note(note)
     joint, marginal, all_three = (1, 0, 0), (0.8, 0.2, 0), (0.4, 0.1, 0.5)
     methods = {
         "Joint-EM": (Wandering(1), 0.0, joint, 0.263),
