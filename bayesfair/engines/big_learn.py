@@ -164,16 +164,18 @@ class BigLearnMixture(MixtureEngine):
     max_iter : int, at least 1, default 500
         Most rounds of Algorithm 1.
     min_eigenvalue : float above zero, default 1e-3
-        Floor of the eigenvalues of the covariances, in squared units of X. It is at least what float32 rounds of the
-        largest one.
+        Floor of the eigenvalues of the covariances, in squared units of X. The paper has 1e-3 to 2e-2 for its real tables.
+        Lower ones leave poor optima more often, and fit narrow components to few rows. It is at least what float32 rounds
+        of the largest one.
     n_local_steps : int, at least 1, default 5
         EM steps in a round, the paper's W.
     matching_probabilities : tuple of float of shape (3,), default (0.4, 0.1, 0.5)
         Probabilities of the joint, the marginal and the rotated marginal matching. If entries are missing, the rotated
         share goes to the marginal one.
     weight_prior : float, at least 0, optional
-        eta of eq. (11), per row. By default 1 / n_components in the rounds of Algorithm 1, where it keeps components
-        alive, and 1e-6 in the joint steps after them, so that weights are not pulled together. A number holds in both.
+        eta of eq. (11), per row. By default 1 / sqrt(n_components) in the rounds of Algorithm 1, as in the authors'
+        program, where it keeps components alive, and 1e-6 in the joint steps after them, so that weights are not pulled
+        together. A number holds in both.
     tol : float, at least 0, default 1e-5
         The joint EM steps after the rounds end when the objective changes by less than this share of its size.
     n_init : int, at least 1, default 1
@@ -208,7 +210,8 @@ class BigLearnMixture(MixtureEngine):
     Scale X to [0, 1] by minimum and maximum, as the paper does: the starts, means N(0, I) and covariances I, are in those
     units.
 
-    The rounds end when the running mean of the objective changes by less than 0.02% twenty times in a row.
+    The rounds end when the running mean of the objective changes by less than 0.02% twenty times in a row. On hard tables
+    this may never happen: then there are `max_iter` of them.
 
     References
     ----------
@@ -265,7 +268,7 @@ class BigLearnMixture(MixtureEngine):
             raise ValueError(message("X", rule, f"none in columns {np.flatnonzero(empty).tolist()}", remedy))
         if any(everybody(bool(missing.any()))):
             marginal, rotated = marginal + rotated, 0.0
-        prior = 1 / self.n_components if self.weight_prior is None else self.weight_prior
+        prior = 1 / np.sqrt(self.n_components) if self.weight_prior is None else self.weight_prior
         numbers = prior, self.min_eigenvalue, [joint, marginal, rotated]
         with np.errstate(over="ignore"):
             self._middle = mean_of_seen(X, data.weight_of, everybody)

@@ -10,7 +10,7 @@ from sklearn.cluster import KMeans
 
 import bayesfair as bf
 
-from .sheet import CENSUS, fitted, normalised, over_seeds, there
+from .sheet import CENSUS, EQUAL, WHY_SHORT, as_fair, fitted, normalised, over_seeds, there
 
 TITLE = "Fair mixture models (FMC)"
 K = 10
@@ -21,8 +21,8 @@ LOAD = {
 }
 THREE = {"Bank": bf.datasets.load_bank_additional, "Credit": partial(bf.datasets.load_credit, sensitive="education3")}
 FAIR, EXACT, NEAR = {"max_gap": 0.01}, {"max_gap": 0.002}, {"max_gap": 0.04}  # NEAR: a mean Delta of about .016
-WHY_COST = "The likelihood is maximised, not the cost."
-WHY_BALANCE = "Ours costs less at this mean of Delta; Balance looks at the worst cluster alone."
+WHY_COST = "max_gap=0.01 bounds the worst cluster's Delta, not its Balance. At the paper's Balance: see below."
+WHY_BALANCE = "Ours costs less and is less fair at these bounds. At the paper's Balance: see below."
 WHY_LIKELIHOOD = "Our NLL is lower than the paper's; Balance and Delta are those of its clusters."
 
 
@@ -183,6 +183,41 @@ def table_7(sheet):
             note_misses(sheet, f"Table 7, {name}, {method}", asked(make), ours)
 
 
+def equal_balance(sheet):
+    """Costs at the paper's Balance: ours at the loosest bound, of a few, that reaches it."""
+    gaps = lambda *values: [{"max_gap": gap} for gap in values]  # noqa: E731
+    errors = [{"max_fairness_error": error} for error in (0.08, 0.07, 0.06, 0.05)]
+    em, gradient = mixture, partial(mixture, solver="gradient")
+    printed = {
+        ("Table 3", "Adult"): [
+            ("FMC-GD", gradient, gaps(0.005, 0.002), (0.467, 14921)),
+            ("FMC-EM", em, gaps(0.005, 0.002, 0.001), (0.481, 12715)),
+        ],
+        ("Table 3", "Bank"): [
+            ("FMC-GD", gradient, gaps(0.005, 0.002, 0.001), (0.635, 15725)),
+            ("FMC-EM", em, gaps(0.005, 0.002, 0.001), (0.629, 16635)),
+        ],
+        ("Table 7", "Bank"): [
+            ("VFC", variational, errors, (0.171, 9373)),
+            ("FMC-EM, lambda = 4", em, gaps(0.02, 0.01, 0.005), (0.168, 19059)),
+        ],
+        ("Table 7", "Credit"): [
+            ("VFC", variational, errors, (0.294, 6058)),
+            ("FMC-EM, lambda = 4", em, gaps(0.02, 0.01, 0.005), (0.295, 22047)),
+            ("FMC-EM, lambda = 10", em, gaps(0.001, 0.0005), (0.375, 23067)),
+        ],
+    }
+    for (table, name), methods in printed.items():
+        data = (THREE if table == "Table 7" else LOAD)[name]()
+        X = normalised(data.features)
+        for method, make, bounds, (balance, cost) in methods:
+            of = lambda bound, make=make: measured(X, data, partial(make, **bound), sheet.seeds)  # noqa: B023, E731
+            bound, ours = as_fair(of, bounds, balance)
+            (told,) = (f"{setting}={value}" for setting, value in bound.items())
+            paper = {"Balance": balance, "cost": cost}
+            sheet.row(EQUAL, f"{name}, {table}", f"{method}; ours {told}", ours, paper, why=WHY_SHORT)
+
+
 def table_8(sheet):
     data = {features: LOAD["Adult"](features=features) for features in ("continuous", "mixed")}
     printed = [
@@ -254,7 +289,9 @@ def tables_1_2_and_4(sheet):
             paper = {"cost": 1e5 * cost, "Delta": delta, "Balance": balance}
             sheet.row(where, "Census", f"{name} ({share:.0%})", ours, paper)
             if unit and name == "MB":
-                sheet.row("Table 1", "Census", "FMC, mini-batch", {"CPU s": ours["CPU s"]}, {"CPU s": 253.0})
+                sheet.row(
+                    "Table 1", "Census", "FMC, mini-batch", {"processor s": ours["CPU s"]}, {"processor s": 253.0}
+                )
 
 
 GAPS, WEIGHTS = [0.002, 0.005, 0.01, 0.02, 0.04, 0.08], [0.05, 0.1, 0.2, 0.3, 0.6, 1, 3]
@@ -381,6 +418,7 @@ PARTS = (
     table_5,
     table_6,
     table_7,
+    equal_balance,
     table_8,
     tables_1_2_and_4,
     figures_3_and_7,

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 
 import bayesfair as bf
 
-from .sheet import CENSUS, fitted, normalised, over_seeds, there
+from .sheet import CENSUS, EQUAL, WHY_SHORT, as_fair, fitted, normalised, over_seeds, there
 
 TITLE = "Variational fair clustering (VFC)"
 SYNTHETIC = {
@@ -22,7 +22,10 @@ WHY_OTHER_DATA = (
     "The paper does not print its points: ours follow the authors' code. "
     "At lambda = 10 these k-medians have the smaller E, 285.4 against 287.1 of the balanced ones."
 )
-WHY_LEAST = "The cost is lower and so is the fairness error; Balance looks at the worst cluster alone."
+WHY_LEAST = (
+    "The cost is lower and so is the fairness error; Balance looks at the worst cluster alone. "
+    "At the paper's Balance: see below."
+)
 WHY = {
     ("kmedians", "Adult"): WHY_LEAST,
     ("kmedians", "Bank"): WHY_LEAST,
@@ -48,16 +51,34 @@ def compare(sheet, where, objective, printed, weights=None, authors=None):
         if name in (weights or {}):
             goals = {f"lambda = {weights[name]}": {"fairness_weight": weights[name] / len(X)}, **goals}
         for method, goal in goals.items():
-
-            def of(seed, X=X, data=data, name=name, goal=goal):
-                est, seconds = fitted(clustering(objective, name, random_state=seed, **goal), X, data.sensitive)
-                balance = bf.fairness.balance(est.labels_, data.sensitive)
-                return {"cost": est.cost_, "KL error": est.fairness_error_, "Balance": balance, "CPU s": seconds}
-
+            of = partial(measured, objective=objective, name=name, goal=goal, X=X, sensitive=data.sensitive)
             paper = {"cost": cost, "KL error": error, "Balance": balance}
             why = WHY_OTHER_DATA if name in SYNTHETIC else WHY.get((objective, name), "")
             ours = over_seeds(of, sheet.seeds[: 1 if objective == "ncut" else None])
             sheet.row(where, name, method, ours, paper, (authors or {}).get(name), why)
+
+
+def measured(seed, objective, name, goal, X, sensitive):
+    est, seconds = fitted(clustering(objective, name, random_state=seed, **goal), X, sensitive)
+    balance = bf.fairness.balance(est.labels_, sensitive)
+    return {"cost": est.cost_, "KL error": est.fairness_error_, "Balance": balance, "CPU s": seconds}
+
+
+def equal_balance(sheet):
+    """Costs at the paper's Balance: ours at the loosest bound, of a few, that reaches it."""
+    printed = {
+        ("kmedians", "Adult"): (18467.75, 0.43, (0.008, 0.007, 0.006, 0.005)),
+        ("kmedians", "Bank"): (19527.08, 0.18, (0.014, 0.012, 0.01, 0.008)),
+        ("kmeans", "Adult"): (9984.01, 0.41, (0.016, 0.014, 0.012, 0.01)),
+        ("kmeans", "Bank"): (9392.20, 0.17, (0.08, 0.07, 0.06, 0.05)),
+    }
+    for (objective, name), (cost, balance, errors) in printed.items():
+        data = REAL[name]()
+        one = {"objective": objective, "name": name, "X": normalised(data.features), "sensitive": data.sensitive}
+        of = lambda goal, one=one: over_seeds(partial(measured, goal=goal, **one), sheet.seeds)  # noqa: E731
+        bound, ours = as_fair(of, [{"max_fairness_error": error} for error in errors], balance)
+        method = f"{objective}; ours max_fairness_error={bound['max_fairness_error']}"
+        sheet.row(EQUAL, name, method, ours, {"cost": cost, "Balance": balance}, why=WHY_SHORT)
 
 
 def table_2(sheet):
@@ -147,4 +168,4 @@ def figure_3(sheet):
     sheet.picture("figure-3", figure, "Figure 3: objective by number of clusters, without fairness and with, Bank")
 
 
-PARTS = table_2, table_3, table_4, figure_1, figure_2, figure_3
+PARTS = table_2, table_3, table_4, equal_balance, figure_1, figure_2, figure_3

@@ -269,6 +269,23 @@ def test_columns_that_follow_from_others_in_large_units_keep_covariances_above_z
     assert np.unique(np.arange(300)[est.labels_ == est.labels_[0]] % 2).size == 1
 
 
+class Rounds(Exception):
+    """In place of the rounds: what they would read."""
+
+
+class Stopped(BigLearnMixture):
+    def solve(self, problem, data):
+        raise Rounds(problem)
+
+
+@pytest.mark.parametrize(("given", "eta"), [(None, 0.2), (0.04, 0.04)])
+def test_the_weight_prior_of_the_rounds_is_that_of_the_authors_unless_given(given, eta):
+    with pytest.raises(Rounds) as stopped:
+        Stopped(25, weight_prior=given).fit(np.random.default_rng(0).random((50, 2)))
+    (problem,) = stopped.value.args
+    assert problem.prior == np.float32(eta)
+
+
 @pytest.mark.slow
 def test_default_weights_are_those_of_the_data():
     rng = np.random.default_rng(0)
