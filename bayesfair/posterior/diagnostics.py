@@ -16,6 +16,7 @@ from bayesfair.posterior.found_modes import chains_apart, modes_sentence, occupi
 from bayesfair.posterior.guarantees import balances, farthest_counts, guarantee_sentence, has_groups, masses_of
 from bayesfair.posterior.membership import DOUBTFUL, misclassification_probability
 from bayesfair.posterior.point_estimates import reference_partition
+from bayesfair.posterior.residuals import residuals_sentence
 from bayesfair.posterior.schema import UNFINISHED, flat_labels, groups_of, guarantee_of, scalars_of
 from bayesfair.posterior.sentences import ENOUGH, R_HAT_BAD, R_HAT_GOOD, VERDICTS, Verdict, verdict
 from bayesfair.posterior.temperatures import temperature_sentence
@@ -29,6 +30,7 @@ FURTHER = {  # what `summary` and `brief` tell beside the verdict and the guaran
     "modes": ("What else there is:", modes_sentence),
     "occupied": ("How many clusters:", occupied_sentence),
     "temperature": ("How much the inverse temperature matters:", temperature_sentence),
+    "residuals": ("What may fit better:", residuals_sentence),
 }
 
 
@@ -118,8 +120,9 @@ def summary(tree: "DataTree") -> "DataFrame":
         One row for each scalar, constant ones included. The columns are those of `az.summary` with equal-tailed 89% intervals:
         mean, sd, eti89_lb, eti89_ub, ess_bulk, ess_tail, r_hat (rank-normalised, split), mcse_mean and mcse_sd. The table
         prints significant digits, and below them its `sentences`, {subject: text}: the verdict on the chains, the guarantee,
-        the modes, the number of occupied clusters if a sparse mixture leaves it open, and how many rows are in doubt at other
-        inverse temperatures (`temperature_sensitivity`).
+        the modes, the number of occupied clusters if a sparse mixture leaves it open, how many rows are in doubt at other
+        inverse temperatures (`temperature_sensitivity`), and what fits better than squared distances if clusters are
+        elongated or rows are far from all centres.
 
     Notes
     -----
