@@ -2,6 +2,7 @@
 
 from bayesfair.datasets.base import Dataset, subsample
 from bayesfair.datasets.bundled import load_diabetes
+from bayesfair.datasets.fair_mixture import make_fair_mixture
 from bayesfair.datasets.simulate import make_gmm_grid, make_misspecified, make_vfc_synthetic, make_well_specified
 from bayesfair.datasets.tables import read_table
 from bayesfair.datasets.uci import (
@@ -26,6 +27,7 @@ __all__ = [
     "load_credit",
     "load_diabetes",
     "load_diabetes130",
+    "make_fair_mixture",
     "make_gmm_grid",
     "make_misspecified",
     "make_vfc_synthetic",

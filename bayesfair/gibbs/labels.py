@@ -20,7 +20,7 @@ from bayesfair.gibbs.balance import WITHIN, Balance, at_least, families, within_
 from bayesfair.gibbs.chance import seeded
 from bayesfair.gibbs.loss import refuse_start, refuse_value
 from bayesfair.gibbs.modes.jump import with_jumps_of
-from bayesfair.gibbs.target import Dispersion, Room, Table, check_temperature, is_fixed
+from bayesfair.gibbs.target import Room, Table, check_temperature, is_fixed
 from bayesfair.gibbs.temperature import start_dispersion
 from bayesfair.gibbs.units import FAILED, INSIDE, LAMBDA, LOSS, VISITS, Units, UnitState, new_state
 from bayesfair.gibbs.walk import WEAKEST, Schedule, go_on, learn
@@ -148,12 +148,8 @@ class LabelsLaw:
     @cached_property
     def schedule(self) -> Schedule:
         """What a pass is: visits alone where they suffice; losses of pairs swap rows too."""
-        prior = self.table.temperature
-        shape, rate = (
-            (prior.shape + self.table.degrees, float(prior.rate)) if isinstance(prior, Dispersion) else (0.0, 0.0)
-        )
         loss = self.table.loss
-        return Schedule(loss.has_conjugate_centers, 0 if loss.has_centers else 1, shape, rate)
+        return Schedule(loss.has_conjugate_centers, 0 if loss.has_centers else 1, *self.table.gamma)
 
     @property
     def problem(self) -> BalancedProblem:

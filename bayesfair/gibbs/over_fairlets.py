@@ -21,7 +21,7 @@ from bayesfair.gibbs.fairlets import FAILED, LOSS_C, LOSS_F, NOBODY, Fairlets, S
 from bayesfair.gibbs.loss import refuse_start, refuse_value
 from bayesfair.gibbs.modes.jump import with_jumps_of
 from bayesfair.gibbs.near_rows import near_pairs
-from bayesfair.gibbs.target import Dispersion, Room, Table, check_temperature, empty_room, is_fixed
+from bayesfair.gibbs.target import Room, Table, check_temperature, empty_room, is_fixed
 from bayesfair.gibbs.temperature import start_dispersion
 
 STATISTICS = {
@@ -141,10 +141,7 @@ class FairletLaw:
     def plan(self) -> SweepPlan:
         """What a sweep is."""
         target, n_obs = self.target, len(self.data.group)
-        prior = self.table.temperature
-        shape, rate = (
-            (prior.shape + self.table.degrees, float(prior.rate)) if isinstance(prior, Dispersion) else (0.0, 0.0)
-        )
+        shape, rate = self.table.gamma
         moves = dict.fromkeys(("near", "random", "extra", "steps"), 0)
         if not target.keeps_fairlets and self.n_fairlets > 1 and len(self.data.movers):
             if target.fairlet_move == "rectangular-loop":

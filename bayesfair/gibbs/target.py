@@ -18,12 +18,16 @@ from bayesfair.gibbs.loss import Loss, NamedLoss
 class Dispersion(NamedTuple):
     """The prior of lambda, Gamma(shape, rate); the default is p(lambda) proportional to 1 / lambda.
 
+    Given the clusters, lambda has the law Gamma(shape + multiple N d / h, rate + L), L being the loss.
+
     Parameters
     ----------
     shape : float, at least 0, default 0.0
         Shape of the gamma law.
     rate : float, at least 0, default 0.0
         Rate of the gamma law, in units of the loss.
+    multiple : float above zero, default 1.0
+        The power of the likelihood. It multiplies lambda, nearly exactly where the rows say much more than the prior.
 
     Examples
     --------
@@ -34,6 +38,7 @@ class Dispersion(NamedTuple):
 
     shape: float = 0.0
     rate: float = 0.0
+    multiple: float = 1.0
 
 
 class Table(NamedTuple):
@@ -52,6 +57,14 @@ class Table(NamedTuple):
     degrees: float
     seed: int
     progress_bar: bool = False
+
+    @property
+    def gamma(self) -> tuple[float, float]:
+        """(shape, rate) of lambda's gamma law given a loss of 0; a loss adds to the rate. Zeros if lambda is fixed."""
+        prior = self.temperature
+        if not isinstance(prior, Dispersion):
+            return 0.0, 0.0
+        return prior.shape + prior.multiple * self.degrees, float(prior.rate)
 
 
 class Room(NamedTuple):

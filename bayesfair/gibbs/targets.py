@@ -26,7 +26,7 @@ def resolve_temperature(asked) -> Dispersion | str | tuple[float, ...]:
     """The law of lambda, the name of a rule, or fixed numbers above zero."""
     if isinstance(asked, Dispersion):
         for name, value in asked._asdict().items():
-            check_number(f"inverse_temperature.{name}", value, minimum=0)
+            check_number(f"inverse_temperature.{name}", value, minimum=None if name == "multiple" else 0)
         return asked
     if isinstance(asked, str):
         if asked in TEMPERATURES:

@@ -16,8 +16,8 @@ def start_dispersion(table: Table, labels, loss) -> float:
     """lambda by the residuals around clusters (N,), if asked for, or at the mean of its law given this `loss`."""
     if table.temperature == "holmes-walker":
         return holmes_walker(table, labels)
-    prior = table.temperature
-    total, shape = prior.rate + loss, prior.shape + table.degrees
+    shape, rate = table.gamma
+    total = rate + loss
     if total <= NO_LOSS * loss_of_one_cluster(table):
         rule = "not be 'dispersion' if clusters fit the data without any loss"
         remedy = "Ask for fewer clusters than there are distinct rows, or fix inverse_temperature."

@@ -11,7 +11,8 @@ from bayesfair._arrays import cell_masses, row_blocks
 from bayesfair._check import message
 from bayesfair._names import DataFrame, DataTree
 from bayesfair._partitions import check_partition
-from bayesfair.posterior.point_estimates import point_of, reference_partition
+from bayesfair.posterior import sentences
+from bayesfair.posterior.point_estimates import check_level, point_of, reference_partition
 from bayesfair.posterior.relabelling import about, align, numbered_alike
 from bayesfair.posterior.schema import KIND, ROW, check_rows_of, count_clusters, flat_labels, groups_of, variable
 from bayesfair.posterior.tables import count_labels
@@ -145,10 +146,27 @@ def _index(tree):
     return pd.Index(names, name="obs")
 
 
-def memberships(tree: "DataTree", *, reference: ArrayLike | None = None) -> "DataFrame":
-    """A table with one row for each row of the data: its cluster, how surely, and the next best one.
+def label_sets(probabilities: ArrayLike, level: float) -> np.ndarray:
+    """The smallest set of clusters that holds `level` of each row's probability: bool (obs, clusters).
 
-    It takes one pass over the draws and 4 bytes for each row and cluster.
+    `probabilities` (obs, clusters). Likelier clusters come first, equally likely ones by their numbers. A sum that is below
+    `level` by rounding only is enough, and a cluster of probability 0 is never added.
+    """
+    share = np.asarray(probabilities)
+    rounding = 4 * share.shape[1] * np.finfo(share.dtype).eps
+    order = np.argsort(-share, axis=1, kind="stable")
+    likely = np.take_along_axis(share, order, axis=1)
+    held = likely.cumsum(axis=1) - likely  # before each
+    needed = (held < level - rounding) & (likely > 0)
+    found = np.empty(share.shape, bool)
+    np.put_along_axis(found, order, needed, axis=1)
+    return found
+
+
+def memberships(tree: "DataTree", *, reference: ArrayLike | None = None, level: float = 0.9) -> "DataFrame":
+    """A table with one row for each row of the data: its cluster, how surely, and where else it may belong.
+
+    It takes one pass over the draws and 5 bytes for each row and cluster.
 
     Parameters
     ----------
@@ -156,34 +174,57 @@ def memberships(tree: "DataTree", *, reference: ArrayLike | None = None) -> "Dat
         A posterior with `labels` of shape (chain, draw, obs).
     reference : array-like of int of shape (n_obs,), optional
         The clusters in question. By default `reference_partition(tree)`.
+    level : float between 0 and 1, default 0.9
+        The share of a row's probability that its `label_set` holds.
 
     Returns
     -------
     pandas.DataFrame
         Indexed by the names of the rows. The columns are `cluster`; `probability`, the share of draws that have the row
         there; `runner_up`, the cluster where most of the other draws have it, missing if there are none;
-        `runner_up_probability`; `placed_for_balance` (if the tree's own partition is "likeliest"), whether the runner-up is
-        likelier but balance leaves no place there; `misclassification_probability`, 1 - `probability`; and `group`, if the
-        tree has groups.
+        `runner_up_probability`; `label_set`, the smallest set of clusters that holds `level` of the row's probability, such
+        as "0 or 2"; `placed_for_balance` (if the tree's own partition is "likeliest"), whether the runner-up is likelier but
+        balance leaves no place there; `misclassification_probability`, 1 - `probability`; and `group`, if the tree has
+        groups. Its `attrs` hold the `level`, `set_sizes`, {number of clusters: rows with so many in their set}, and the
+        `sentence` that says so.
+
+    Raises
+    ------
+    ValueError
+        If `reference` is no partition of the rows, or `level` is not between 0 and 1.
+
+    Notes
+    -----
+    A set takes likelier clusters first, and equally likely ones by their numbers. It need not hold `cluster` if the row is
+    placed for balance. Each set is about one row; `sure_rows` finds rows whose clusters hold together.
 
     Examples
     --------
     >>> import bayesfair as bf
     >>> tree = bf.posterior.tree_from_labels([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]], [[0], [1], [8], [9]])
-    >>> bf.posterior.memberships(tree)["probability"].tolist()
+    >>> table = bf.posterior.memberships(tree)
+    >>> table["probability"].tolist()
     [1.0, 1.0, 0.75, 1.0]
+    >>> table["label_set"].tolist()
+    ['0', '0', '0 or 1', '1']
+    >>> table.attrs["sentence"]
+    "The smallest set of clusters with 90% of a row's draws has 1 cluster for 3 of 4 rows, 2 for 1."
     """
     import pandas as pd
 
+    check_level(level, usual=0.9)
     tree = View.of(about(tree, reference)).once(alike)
     labels, cluster = flat_labels(tree), reference_partition(tree)
-    n_clusters = max(count_clusters(tree), int(cluster.max()) + 1)
-    own, other, others = runners_up(labels, cluster, n_clusters)
+    counts = count_labels(labels, max(count_clusters(tree), int(cluster.max()) + 1))
+    blocks = row_blocks(len(cluster))
+    sets = np.concatenate([label_sets(counts[:, rows].T / len(labels), level) for rows in blocks])
+    own, other, others = runners_up(counts, cluster)
     columns = {
         "cluster": cluster,
         "probability": own / len(labels),
         "runner_up": pd.arrays.IntegerArray(other, other < 0),
         "runner_up_probability": others / len(labels),
+        "label_set": name_sets(sets),
         **({"placed_for_balance": pd.array(others > own, "boolean")} if point_of(tree) == "likeliest" else {}),
         "misclassification_probability": misclassification_probability(tree),
     }
@@ -191,12 +232,22 @@ def memberships(tree: "DataTree", *, reference: ArrayLike | None = None) -> "Dat
     groups = groups_of(tree)
     if groups is not None:
         table["group"] = np.array(groups.names, dtype=object)[groups.code]
+    sizes = {size: rows for size, rows in enumerate(np.bincount(sets.sum(axis=1)).tolist()) if rows}
+    table.attrs.update(level=level, set_sizes=sizes, sentence=sentences.of_label_sets(sizes, level))
     return table
 
 
-def runners_up(labels, cluster, n_clusters):
-    """(draws with a row in its `cluster`, the cluster with most of its other draws or -1, their number), (obs,) each."""
-    counts = count_labels(labels, n_clusters)
+def name_sets(sets) -> np.ndarray:
+    """Sets of clusters (obs, clusters) as texts (obs,) such as "0 or 2"."""
+    distinct, which = np.unique(sets, axis=0, return_inverse=True)
+    return np.array([" or ".join(map(str, np.flatnonzero(one))) for one in distinct], dtype=object)[which]
+
+
+def runners_up(counts, cluster):
+    """(draws with a row in its `cluster`, the cluster with most of its other draws or -1, their number), (obs,) each.
+
+    `counts` (clusters, obs) of draws lose those of each row's `cluster`.
+    """
     rows = np.arange(len(cluster))
     own = counts[cluster, rows]
     counts[cluster, rows] = 0

@@ -192,6 +192,12 @@ def _best_draw(tree, compare, max_draws, loss):
     return labels[candidates.draw[np.argmin(loss(candidates))]].astype(np.int64)
 
 
+def check_level(level, usual):
+    """Raise a ValueError unless a probability is between 0 and 1."""
+    if not 0 < check_number("level", level) < 1:
+        raise ValueError(message("level", "be between 0 and 1", level, f"The usual choice is {usual}."))
+
+
 class CredibleBall(NamedTuple):
     """The smallest ball around a partition that holds a given share of the draws, with its edges.
 
@@ -285,8 +291,7 @@ def credible_ball(
     >>> bf.posterior.credible_ball(tree, level=0.5).radius
     0.0
     """
-    if not 0 < check_number("level", level) < 1:
-        raise ValueError(message("level", "be between 0 and 1", level, "The usual choice is 0.95."))
+    check_level(level, usual=0.95)
     labels = flat_labels(tree)
     check_rows_of(tree, estimate=estimate)
     if estimate is None:

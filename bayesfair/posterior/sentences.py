@@ -118,6 +118,14 @@ def of_doubt(doubtful: int, n_obs: int, level: float) -> str:
     )
 
 
+def of_label_sets(sizes: dict[int, int], level: float) -> str:
+    """How many rows need one, two or more clusters to hold `level` of their draws, by {clusters: rows}."""
+    (fewest, rows), *others = sizes.items()
+    told = [f"{counted(fewest, 'cluster')} for {rows:,} of {sum(sizes.values()):,} rows"]
+    told += [f"{size} for {rows:,}" for size, rows in others]
+    return f"The smallest set of clusters with {100 * level:.4g}% of a row's draws has {', '.join(told)}."
+
+
 def of_fixed_fairlets(gap: str) -> str:
     """Fixed fairlets that are not proved optimal."""
     return f"The fairlets, which are the same in all draws, are not proved optimal: {gap}."

@@ -294,9 +294,11 @@ def _memberships(tree, code, clusters, index, groups):
     table = memberships(tree, reference=code[place]).drop(columns=["group", "placed_for_balance"], errors="ignore")
     cluster = np.array(clusters, dtype=object)
     other = table["runner_up"].to_numpy(int, na_value=-1)
-    named = [clusters[k] if 0 <= k < len(clusters) else None if k < 0 else f"another, {k}" for k in other]
+    names = [*clusters, *(f"another, {k}" for k in range(len(clusters), n_clusters))]
+    named = [None if k < 0 else names[k] for k in other]
+    sets = [" or ".join(str(names[int(k)]) for k in one.split(" or ")) for one in table["label_set"]]
     group = np.array(groups.names, dtype=object)[groups.code[place]]
-    table = table.assign(cluster=cluster[code[place]], runner_up=named, group=group)
+    table = table.assign(cluster=cluster[code[place]], runner_up=named, label_set=sets, group=group)
     table.attrs.update(matched=_matched(tree, code[place], clusters), chains=judge(tree))
     return table
 

@@ -50,6 +50,7 @@ from bayesfair.posterior.schema import (
     variable,
     weight_of,
 )
+from bayesfair.posterior.tables import count_labels
 from bayesfair.posterior.tree import cluster_means
 from bayesfair.posterior.view import View
 from bayesfair.reports.templates import YES_OR_NO, as_table
@@ -281,7 +282,7 @@ def uncertain_table(contents):
     worst = np.argsort(-contents.doubt, kind="stable")[:SHOWN_ROWS]
     worst = worst[contents.doubt[worst] > 0]
     labels = flat_labels(contents.tree).columns(worst)
-    _, other, often = runners_up(labels, contents.cluster[worst], contents.n_clusters)
+    _, other, often = runners_up(count_labels(labels, contents.n_clusters), contents.cluster[worst])
     columns = {
         "row": contents.tree["posterior"]["obs"].values[worst].astype(str).tolist(),
         "group": None

@@ -1,5 +1,7 @@
 """Every summary against its definition, by enumeration and double loops on a few points."""
 
+import re
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -23,6 +25,7 @@ from bayesfair.posterior import (
     tables,
     vi_partition,
 )
+from bayesfair.posterior.membership import label_sets
 from bayesfair.posterior.tables import count_labels
 from bayesfair.posterior.tree import build_tree, most_frequent
 
@@ -142,6 +145,42 @@ def test_memberships_are_the_shares_of_draws_that_they_say(tree, labels):
     foreign["constant_data"] = type(tree)(tree["constant_data"].to_dataset().drop_vars("reference_labels"))
     foreign["posterior"] = type(tree)(tree["posterior"].to_dataset().assign(labels=(("chain", "draw", "obs"), labels)))
     pd.testing.assert_frame_equal(memberships(foreign), memberships(relabel(foreign)))
+
+
+def test_label_sets_are_the_smallest_that_hold_the_level_the_likelier_first():
+    """Against all subsets, with exact fractions: of those of the least size, the most probable, with the lowest numbers."""
+    rng, n_draws = np.random.default_rng(0), 20
+    counts = np.vstack([rng.multinomial(n_draws, share, 40) for share in ([0.6, 0.3, 0.1, 0], [0.25] * 4)])
+    subsets = [np.array(one, bool) for one in product((1, 0), repeat=4) if any(one)]
+    for level in (Fraction(1, 2), Fraction(9, 10), Fraction(19, 20)):
+        for share in (counts / n_draws, (counts / n_draws).astype(np.float32)):
+            for row, found in zip(counts, label_sets(share, float(level))):
+                enough = [one for one in subsets if Fraction(int(row[one].sum()), n_draws) >= level]
+                best = min(enough, key=lambda one: (one.sum(), -row[one].sum(), np.flatnonzero(one).tolist()))
+                np.testing.assert_array_equal(found, best)
+
+
+def test_rounding_adds_no_cluster_to_a_set():
+    tenths = np.array([[0.1, 0.1, 0.1, 0.7 - 1e-9, 0.0], [0.3, 0.3, 0.3, 0.1, 0.0], [1 - 1e-6, 0, 0, 0, 0]])
+    assert sum([0.7, 0.1, 0.1]) < 0.9
+    assert label_sets([[0.1, 0.7, 0.1, 0.1]], 0.9).tolist() == [[True, True, True, False]]
+    assert label_sets(tenths, 0.9).sum(1).tolist() == [4, 3, 1]  # 1e-9 is no rounding
+    assert label_sets(tenths, 1 - 1e-9).sum(1).tolist() == [4, 4, 1]  # nothing is left to add
+
+
+def test_memberships_say_in_which_clusters_a_row_may_be(tree):
+    drawn = tree["posterior"]["labels"].values.reshape(-1, N_OBS)
+    shares = (drawn[:, :, None] == np.arange(N_CLUSTERS)).mean(0)
+    for level in (0.5, 0.9):
+        table = memberships(tree, level=level)
+        expected = [" or ".join(map(str, np.flatnonzero(one))) for one in label_sets(shares, level)]
+        assert table["label_set"].tolist() == expected
+        sizes = pd.Series([one.count("or") + 1 for one in expected]).value_counts().sort_index()
+        assert table.attrs["set_sizes"] == sizes.to_dict()
+        assert f"with {100 * level:.0f}% of a row's draws has " in table.attrs["sentence"]
+        assert all(re.search(rf"\b{size}\D* for {rows}\b", table.attrs["sentence"]) for size, rows in sizes.items())
+    with pytest.raises(ValueError, match=r"`level` must be between 0 and 1, got 1.5"):
+        memberships(tree, level=1.5)
 
 
 def test_there_is_no_runner_up_to_a_sure_membership():
