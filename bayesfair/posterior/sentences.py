@@ -260,10 +260,10 @@ def _what_to_run(lost):
         return ""
     lambdas = [name for name in ("lambda_f", "lambda_c") if name in lost]
     numbers = [", ".join(f"{value:.3g}" for value in row) for row in lost[lambdas].to_numpy()]
-    numbers = " and ".join(f"({one})" if len(lambdas) > 1 else one for one in numbers)
-    which = " and ".join(IN_WORDS.get(factor, f"{factor:g} times") for factor in lost.index)
+    numbers = _one_and_another([f"({one})" if len(lambdas) > 1 else one for one in numbers])
+    which = _one_and_another([IN_WORDS.get(factor, f"{factor:g} times") for factor in lost.index])
     k_hats, draws = (
-        " and ".join(f"{x:{form}}" for x in lost[name]) for name, form in (("k_hat", ".2f"), ("ess", ".0f"))
+        _one_and_another([f"{x:{form}}" for x in lost[name]]) for name, form in (("k_hat", ".2f"), ("ess", ".0f"))
     )
     return (
         f"These draws cannot tell what changes at {which} the inverse temperature (k-hat {k_hats}, effective draws {draws}): "
@@ -298,8 +298,12 @@ def of_occupied_clusters(share) -> str:
     """The number of occupied clusters, by the `share` of draws with each number (a Series)."""
     share = share.sort_values(ascending=False)
     told = [f"{k} in {percent(part)}" for k, part in share[share >= TOLD].items()]
-    text = " and ".join([", ".join(told[:-1]), told[-1]] if len(told) > 1 else told)
-    return f"The number of occupied clusters is {text} of the draws."
+    return f"The number of occupied clusters is {_one_and_another(told)} of the draws."
+
+
+def _one_and_another(texts) -> str:
+    """Texts as in speech: a, b and c."""
+    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
 
 
 # The verdict on the chains

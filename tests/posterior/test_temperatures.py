@@ -161,10 +161,8 @@ def test_weights_that_cannot_be_trusted_are_told_and_what_to_do():
     assert table.loc[2.0, ["in_doubt", "misclassification", "loss"]].isna().all()
     assert table["trusted"].tolist() == [False, True, False, False]
     told = table.attrs["sentence"]
-    assert told.startswith(
-        "These draws cannot tell what changes at half and twice and 3 times the inverse temperature ("
-    )
-    assert told.endswith("run again with inverse_temperature=0.5 and 2 and 3.")
+    assert told.startswith("These draws cannot tell what changes at half, twice and 3 times the inverse temperature (")
+    assert told.endswith("run again with inverse_temperature=0.5, 2 and 3.")
 
 
 @pytest.mark.parametrize("sd", [0.3, 3.0, 30.0, 3000.0])
