@@ -43,8 +43,7 @@ def partition_distance(
     >>> bf.posterior.partition_distance(draws, np.array([1, 1, 0, 0])).tolist()
     [0.0, 2.0]
     """
-    if metric not in ("vi", "binder"):
-        raise ValueError(message("metric", "be 'vi' or 'binder'", repr(metric), "Use 'vi' if in doubt."))
+    check_metric(metric)
     labels = labels if hasattr(labels, "blocks") else check_labels(labels)  # draws on disk stay there
     partition = check_partition("partition", partition, labels.shape[1])
     tables = tables_with(labels, partition, int(partition.max()) + 1, int(labels.max()) + 1) / len(partition)
@@ -52,6 +51,12 @@ def partition_distance(
     if metric == "binder":
         return _square(ours) + _square(theirs) - 2 * _square(joint)
     return np.maximum(2 * _entropy(joint) - _entropy(ours) - _entropy(theirs), 0.0)
+
+
+def check_metric(metric):
+    """Raise a ValueError unless a distance between partitions is known by that name."""
+    if metric not in ("vi", "binder"):
+        raise ValueError(message("metric", "be 'vi' or 'binder'", repr(metric), "Use 'vi' if in doubt."))
 
 
 def check_labels(labels):

@@ -121,6 +121,7 @@ def calls():
         "bayesfair.models.memberships": [lambda change, _: models.memberships(SITES, X, change(CODES))],
         **{f"bayesfair.models.{name}": modelled(getattr(models, name)) for name in OF_CODES},
         "bayesfair.posterior.credible_ball": [lambda change, tree: post.credible_ball(tree, estimate=change(LABELS))],
+        "bayesfair.posterior.credibility": [lambda change, tree: post.credibility(tree, change(LABELS))],
         "bayesfair.posterior.memberships": [lambda change, tree: post.memberships(tree, reference=change(LABELS))],
         "bayesfair.posterior.misclassification_probability": [
             lambda change, tree: post.misclassification_probability(tree, reference=change(LABELS))

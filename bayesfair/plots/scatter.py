@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesfair._check import check_features, check_same_length, message
-from bayesfair._names import Axes, DataTree
-from bayesfair._numbers import percent
+from bayesfair._names import Axes, DataFrame, DataTree
+from bayesfair._numbers import fine_percent, percent
 from bayesfair.plots.style import BESIDE, FIGURE_WIDTH, MARKERS, as_written, axes_or_new, cluster_colors, panels
 from bayesfair.posterior.found_modes import modes_of
 from bayesfair.posterior.guarantees import everyone
@@ -46,6 +46,7 @@ def uncertainty(
     *,
     columns: tuple[int | str, int | str] | None = None,
     reference: ArrayLike | None = None,
+    sure_rows: "DataFrame | None" = None,
     ax: "Axes | None" = None,
     figsize: tuple[float, float] | None = None,
 ) -> "Axes":
@@ -66,6 +67,8 @@ def uncertainty(
         one.
     reference : array-like of int of shape (n_obs,), optional
         Clusters of your own. By default the point estimate.
+    sure_rows : pandas.DataFrame, optional
+        The result of `bayesfair.posterior.sure_rows` for the tree. Its rows get a black rim.
     ax : matplotlib.axes.Axes, optional
         By default those of a new figure.
     figsize : pair of float, optional
@@ -90,8 +93,11 @@ def uncertainty(
     >>> ax = bf.plots.uncertainty(est.posterior_)  # doctest: +SKIP
     """
     points = uncertainty_points(about(tree, reference), X, columns=columns)
+    rims, told = _rims(sure_rows, len(points.cluster))
     colors, (marker, names) = cluster_colors(int(points.cluster.max()) + 1), _markers(points)
-    ax = axes_or_new(ax, height_of_uncertainty(len(colors), len(names)) / FIGURE_WIDTH, figsize)
+    ax = axes_or_new(
+        ax, height_of_uncertainty(len(colors) + 2 * (told is not None), len(names)) / FIGURE_WIDTH, figsize
+    )
     order = np.lexsort((points.probability, points.cluster))
     shown = order[evenly_spaced(len(order), SHOWN)]
     for rows in _layers(points, shown, marker):
@@ -101,8 +107,8 @@ def uncertainty(
             c=colors[points.cluster[rows]],
             marker=MARKERS[marker[points.group[rows[0]]]],
             alpha=0.7,
-            linewidths=0.3,
-            edgecolors="white",
+            linewidths=np.where(rims[rows] == "white", 0.3, 0.7),
+            edgecolors=rims[rows],
         )
     _number_centres(ax, points)
     ax.set(xlabel=points.axes[0], ylabel=points.axes[1])
@@ -113,8 +119,21 @@ def uncertainty(
         "\n".join(["Clusters and misclassification probability", *filter(None, ["; ".join(remarks)])]), fontsize=10
     )
     as_written(ax.xaxis.label, ax.yaxis.label)
-    _legends(ax, points, colors, names, len(shown))
+    _legends(ax, points, colors, names, len(shown), told)
     return ax
+
+
+def _rims(sure, n_obs):
+    """(the colour of the rim of every row (obs,), what the legend says of the black ones)."""
+    rims = np.full(n_obs, "white")
+    if sure is None:
+        return rims, None
+    position = np.asarray(sure["position"])
+    if not (position < n_obs).all():
+        rule, remedy = f"name positions below {n_obs}", "Pass bayesfair.posterior.sure_rows(tree) of this tree."
+        raise ValueError(message("sure_rows", rule, position.max(), remedy))
+    rims[position] = "black"
+    return rims, f"all at once in {fine_percent(sure.attrs['share'])}"
 
 
 def height_of_uncertainty(n_clusters, n_groups):
@@ -223,18 +242,19 @@ def _column(names, column):
     return int(column)
 
 
-def _legends(ax, points, colors, names, n_shown):
-    """Clusters, groups and sizes in one legend to the right, a heading over each part."""
+def _legends(ax, points, colors, names, n_shown, told):
+    """Clusters, groups and sizes in one legend to the right, and what is `told` of black rims, a heading over each part."""
     levels = (0.0, 0.25, 0.5, 0.75)
     parts = (
         ("cluster", [_handle("o", color, 7) for color in colors], range(len(colors))),
         ("group", [_handle(marker, "0.35", 7) for marker, _ in zip(MARKERS, names)], names),
         ("P(misclassified)", [_handle("o", "0.35", np.sqrt(_area(level, n_shown))) for level in levels], levels),
     )
+    parts += (("sure rows", [_handle("o", "0.75", 7, rim="black")], [told]),) * (told is not None)
     handles, labels = [], []
-    for title, marks, told in parts:
+    for title, marks, texts in parts:
         handles += [_handle("", "none", 0), *marks]
-        labels += [title, *map(str, told)]
+        labels += [title, *map(str, texts)]
     legend = ax.legend(handles, labels, **BESIDE, borderaxespad=0.2, labelspacing=0.35)
     as_written(*legend.get_texts())
     for text in legend.get_texts():
@@ -248,10 +268,10 @@ def _area(probability, n_shown):
     return np.clip(500 / n_shown, 0.65, 1.0) * (12 + 90 * probability)
 
 
-def _handle(marker, color, size):
+def _handle(marker, color, size, rim="none"):
     from matplotlib.lines import Line2D
 
-    return Line2D([], [], marker=marker, color=color, markersize=size, linestyle="none", markeredgecolor="none")
+    return Line2D([], [], marker=marker, color=color, markersize=size, linestyle="none", markeredgecolor=rim)
 
 
 def uncertainty_profile(tree: "DataTree", ax: "Axes | None" = None, *, reference: ArrayLike | None = None) -> "Axes":

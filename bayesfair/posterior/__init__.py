@@ -4,6 +4,7 @@ from bayesfair._partitions import partition_distance
 from bayesfair.posterior.diagnostics import diagnostic_vars, summary
 from bayesfair.posterior.files import read_tree, write_tree
 from bayesfair.posterior.found_modes import modes, occupied_clusters
+from bayesfair.posterior.joint_statements import Credibility, credibility, sure_rows
 from bayesfair.posterior.membership import memberships, misclassification_probability
 from bayesfair.posterior.merging import concatenate
 from bayesfair.posterior.pairs import co_clustering, co_clustering_graph, fairlet_graph, fairlet_probability
@@ -23,11 +24,13 @@ from bayesfair.posterior.temperatures import temperature_sensitivity
 from bayesfair.posterior.tree import tree_from_labels
 
 __all__ = [
+    "Credibility",
     "CredibleBall",
     "binder_partition",
     "co_clustering",
     "co_clustering_graph",
     "concatenate",
+    "credibility",
     "credible_ball",
     "dahl_partition",
     "diagnostic_vars",
@@ -45,6 +48,7 @@ __all__ = [
     "relabel",
     "salso_partition",
     "summary",
+    "sure_rows",
     "temperature_sensitivity",
     "tree_from_labels",
     "vi_partition",

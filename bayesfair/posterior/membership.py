@@ -132,7 +132,7 @@ def _share_in(draws, cluster, num_draws):
     return held / num_draws
 
 
-def _index(tree):
+def index_of_rows(tree):
     """The index of the fit's table: the names of the rows, with dates and several levels as they were before they were text."""
     import pandas as pd
 
@@ -228,7 +228,7 @@ def memberships(tree: "DataTree", *, reference: ArrayLike | None = None, level: 
         **({"placed_for_balance": pd.array(others > own, "boolean")} if point_of(tree) == "likeliest" else {}),
         "misclassification_probability": misclassification_probability(tree),
     }
-    table = pd.DataFrame(columns, index=_index(tree))
+    table = pd.DataFrame(columns, index=index_of_rows(tree))
     groups = groups_of(tree)
     if groups is not None:
         table["group"] = np.array(groups.names, dtype=object)[groups.code]

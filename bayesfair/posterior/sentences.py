@@ -126,6 +126,25 @@ def of_label_sets(sizes: dict[int, int], level: float) -> str:
     return f"The smallest set of clusters with {100 * level:.4g}% of a row's draws has {', '.join(told)}."
 
 
+def of_sure_rows(rows: int, n_obs: int, share: float, level: float) -> str:
+    """How many rows hold their clusters together, and in which share of the draws."""
+    if rows < 2:
+        return f"No two rows keep their clusters, relative to each other, in {100 * level:.4g}% of the draws."
+    return f"In {fine_percent(share)} of the draws {rows:,} of {n_obs:,} rows keep their clusters all at once."
+
+
+def of_credibility(p_value: float, farther: int, compared: int, draws: int) -> str:
+    """How extreme a partition is among the draws compared."""
+    told = (
+        (f"{farther:,} of {compared:,} draws are" if farther != 1 else f"1 of {compared:,} draws is")
+        if farther
+        else f"None of {compared:,} draws is"
+    )
+    least = "" if farther else ", the least that so many draws can give"
+    part = f" Of the {draws:,} draws these are evenly spaced." if compared < draws else ""
+    return f"{told} as far from the others as this partition: its p-value is {p_value:.2g}{least}.{part}"
+
+
 def of_fixed_fairlets(gap: str) -> str:
     """Fixed fairlets that are not proved optimal."""
     return f"The fairlets, which are the same in all draws, are not proved optimal: {gap}."

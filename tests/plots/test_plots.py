@@ -62,6 +62,23 @@ def test_uncertainty_draws_every_point_once_and_numbers_the_clusters_in_their_mi
         bf.plots.uncertainty(tree, ax=given, figsize=(3, 2))
 
 
+def test_sure_rows_have_a_black_rim_and_no_others(make_tree):
+    tree = make_tree(n_obs=60)
+    sure = bf.posterior.sure_rows(tree)
+    assert 10 < len(sure) < 60
+    ax, points = bf.plots.uncertainty(tree, sure_rows=sure), uncertainty_points(tree)
+    drawn = [
+        (tuple(at), rim[:3].sum() == 0)
+        for part in ax.collections
+        for at, rim in zip(part.get_offsets(), part.get_edgecolors())
+    ]
+    rims = dict(drawn)
+    assert [rims[tuple(at)] for at in points.position] == np.isin(np.arange(60), sure["position"]).tolist()
+    assert "sure rows" in [text.get_text() for text in ax.get_legend().get_texts()]
+    with pytest.raises(ValueError, match="`sure_rows` must name positions below 30"):
+        bf.plots.uncertainty(make_tree(n_obs=30), sure_rows=sure)
+
+
 def test_of_many_groups_the_two_largest_have_markers_of_their_own(make_tree):
     tree = make_tree(n_obs=200, n_groups=6)
     ax, group = bf.plots.uncertainty(tree), tree["constant_data"]["group"].values

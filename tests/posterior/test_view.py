@@ -26,6 +26,7 @@ SHARED = [  # modules and functions in which what is dear is worked out
     "membership._share_in",
     "diagnostics.partition_distance",
     "diagnostics._pairs",
+    "joint_statements.surest_set",
     "guarantees.tables_with",
     "schema.LabelDraws",
 ]
@@ -134,7 +135,9 @@ def test_a_tree_that_was_changed_is_read_anew(worked_out):
 
 def test_that_test_can_fail(tree, worked_out, tmp_path, monkeypatch):
     monkeypatch.setattr(View, "once", lambda view, work: work(view))
-    bf.report(tree, tmp_path / "page.html")
+    view = View(tree)
+    bf.posterior.summary(view)
+    bf.report(view, tmp_path / "page.html")
     assert all(times > 1 for times in worked_out.values())
 
 
@@ -147,7 +150,10 @@ def same(one, other):
 
 
 SUMMARIES = [
-    *(getattr(bf.posterior, name) for name in ("summary", "modes", "memberships", "diagnostic_vars", "co_clustering")),
+    *(
+        getattr(bf.posterior, name)
+        for name in ("summary", "modes", "memberships", "diagnostic_vars", "co_clustering", "sure_rows")
+    ),
     *(getattr(bf.posterior, f"{name}_partition") for name in ("dahl", "binder", "vi", "map", "salso")),
     *(bf.posterior.misclassification_probability, bf.posterior.credible_ball, modes_of, brief, judge, scalar_table),
     *(guarantee_sentence, masses_of, balance_to_keep),
