@@ -34,8 +34,9 @@ BEND = 0.8  # of a curved cluster: how far its ends are from its tangent, in sta
 
 def truth(number, n_obs):
     """(features, groups, true clusters, facts) of a truth."""
-    kind, n_clusters, overlap = list(KINDS)[number % 5], 2 + number // 5 % 5, OVERLAPS[number // 25 % 4]
-    n_groups, rng = (2, 4)[number // 5 % 2], np.random.default_rng(number)
+    kind, block = list(KINDS)[number % 5], number // 5
+    n_clusters, overlap, n_groups = 2 + block % 5, OVERLAPS[block % 4], (2, 4)[(block // 5 + block // 20) % 2]
+    rng = np.random.default_rng(number)
     settings = dict(KINDS[kind]) | {"n_groups": n_groups, "overlap": overlap, "seed": number}
     if kind == "unequal":
         settings["covariances"] = np.linspace(0.5, 1.5, n_clusters)[:, None, None] ** 2 * np.eye(2)
