@@ -13,6 +13,8 @@ LARGEST = 500_000_000  # bytes of all entries, beyond which those that were not 
 WORTH_KEEPING = 0.1  # seconds that a program takes to compile; JAX's own limit is 1
 CHECKED = "checked"  # a file as old as the last look for damaged entries
 
+by_itself = False  # whether the first import of JAX enables the cache; the shell sets it
+
 
 def enable_compilation_cache() -> Path | None:
     """Keep what JAX compiles on disk, so that a second process fits engines and models without compiling again.

@@ -6,6 +6,16 @@ import numpy as np
 from jaxtyping import Float, Int
 
 COMPARED = "parameter", "quantity"  # the kinds on which chains are compared
+SIZE = "cluster_size_"  # and a rank, from 1 for the largest
+
+
+def in_words(name: str) -> str:
+    """A scalar of the draws as sentences name it: the rank of a cluster's size is no number of a cluster."""
+    if not name.startswith(SIZE):
+        return name.replace("_", " ")
+    rank = int(name.removeprefix(SIZE))
+    ending = "th" if rank % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
+    return f"size of the {'' if rank == 1 else f'{rank}{ending} '}largest cluster"
 
 
 class Statistic(NamedTuple):

@@ -10,7 +10,6 @@ import pytest
 
 import bayesfair as bf
 from bayesfair import _cache
-from bayesfair.cli.entry import main
 
 
 @pytest.fixture
@@ -101,6 +100,16 @@ def test_a_second_process_takes_the_programs_of_the_first_and_a_damaged_entry_is
     assert fit() == (hits, labels)
 
 
-def test_the_shell_uses_it_by_itself(unset, capsys):
-    assert main(["check", "missing.csv", "--clusters", "segment", "--sensitive", "sex"]) == 2
-    assert Path(os.environ[_cache.FOLDER]).is_relative_to(unset)
+def test_the_shell_uses_it_where_jax_is_imported_and_only_there(tmp_path):
+    unset = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "XLA_"))}
+    unset |= {"XDG_CACHE_HOME": str(tmp_path)}
+    begin = (
+        "from bayesfair.cli.entry import main; main(['check', 'missing.csv', '--clusters', 'a', '--sensitive', 'b'])"
+    )
+
+    def folders(then):
+        subprocess.run([sys.executable, "-c", begin + then], env=unset, check=True, capture_output=True)
+        return list((tmp_path / "bayesfair" / "compiled").glob("*"))
+
+    assert not folders("")
+    assert len(folders("; import bayesfair.models")) == 1

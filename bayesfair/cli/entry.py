@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import bayesfair
+from bayesfair import _cache
 from bayesfair._check import Interrupted, Refusal
 
 DONE, FAILED, MISUSED = 0, 1, 2
@@ -50,9 +51,9 @@ def main(argv=None) -> int:
         from bayesfair.cli import arguments, commands  # takes a moment in which Ctrl-C may come
 
         typed = arguments.parse(argv)
-        bayesfair.enable_compilation_cache()
         return getattr(commands, typed.command)(typed)
 
+    _cache.by_itself = True
     os.environ["MPLBACKEND"] = "Agg"  # notebooks set it for child processes, to a package that may be missing
     return guarded(" ".join(["bayesfair", *argv[:1]]), run)
 

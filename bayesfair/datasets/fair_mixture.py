@@ -23,7 +23,7 @@ def make_fair_mixture(
     overlap: float = 0.05,
     covariances: ArrayLike | None = None,
     elongation: float = 1.0,
-    degrees_of_freedom: float | Sequence[float] = np.inf,
+    degrees_of_freedom: float | Sequence[float] | None = None,
     seed: int = 0,
 ) -> Dataset:
     """Rows of a mixture whose true clusters are fair: every group has its share of every cluster to within one row.
@@ -54,9 +54,9 @@ def make_fair_mixture(
         Covariances of the clusters, or one for all. By default their determinants are 1, and `elongation` shapes them.
     elongation : float, at least 1, default 1.0
         How many times a cluster is longer than wide. Every cluster has a random direction of its own.
-    degrees_of_freedom : float above zero, or sequence of them, default infinite
+    degrees_of_freedom : float above zero, or sequence of them, optional
         Degrees of freedom of multivariate t laws, one for all clusters or one for each. `covariances` are then their scale
-        matrices. Infinite ones are normal laws.
+        matrices. By default, and where they are infinite, clusters are normal.
     seed : int, default 0
         Seed of the simulation.
 
@@ -199,7 +199,7 @@ def _rotation(rng, dim):
 
 def _degrees(given, n_clusters):
     """Degrees of freedom (K,)."""
-    degrees = np.asarray(given, float)
+    degrees = np.asarray(np.inf if given is None else given, float)
     if degrees.shape not in ((), (n_clusters,)) or not (degrees > 0).all():
         rule, remedy = "be a number above zero, or one for each cluster", "Pass float('inf') for normal clusters."
         raise ValueError(message("degrees_of_freedom", rule, degrees.tolist(), remedy))

@@ -14,10 +14,11 @@ from bayesfair._arrays import digest
 from bayesfair._check import attempt, column_names, message, random_state_of, storable_index
 from bayesfair._memory import free_disk, free_memory, in_words, peak_memory
 from bayesfair._names import DataTree
+from bayesfair._progress import one_place
 from bayesfair._scaling import noted_scaling
 from bayesfair.engines.whole_fits import whole_or_not
 from bayesfair.fairness.groups import names_of_attributes
-from bayesfair.posterior.diagnostics import brief, warn_of_disagreement
+from bayesfair.posterior.diagnostics import Note, brief, warn_of_disagreement
 from bayesfair.posterior.draws import is_on_disk
 from bayesfair.posterior.files import write_tree
 from bayesfair.posterior.membership import misclassification_probability
@@ -32,7 +33,8 @@ _TABLE = "observed_data/X"
 _ROW = 300  # bytes per row that the tree and its summaries need beside the labels
 _DATA, _PAIRS, _LABEL, _FAIRLETS = 60, 600, 8, 40  # bytes per row while a Gibbs sampler runs; the last two of a chain
 _LARGE = 100_000_000  # bytes; less is never refused
-STYLE = "border-left: 0.4em solid {}; padding: 0.1em 0.8em; margin: 0.5em 0; max-width: 48em; overflow-wrap: anywhere"
+TABLE = "max-width: 56em; margin-top: 0.5em; border-collapse: collapse; overflow-wrap: anywhere"
+CELL = "text-align: left; vertical-align: top; padding: 0.2em 0.8em"
 
 
 class PosteriorEstimator(ClusterMixin, BaseEstimator):
@@ -72,6 +74,7 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         self._check_same_values()
         write_tree(self.posterior_, path)
 
+    @one_place()
     @whole_or_not
     def resume(self, num_draws: int | None = None) -> Self:
         """Go on from the last draw.
@@ -103,8 +106,13 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
 
     def _html_repr(self):
         """scikit-learn's diagram in a notebook and, after a fit, the posterior in short."""
-        notes = brief(self.posterior_) if hasattr(self, "posterior_") else []
-        return super()._html_repr() + "".join(map(_note_as_html, notes))
+        diagram = super()._html_repr()
+        if not hasattr(self, "labels_"):
+            return diagram
+        sizes = np.bincount(self.labels_, minlength=self.posterior_.attrs["n_clusters"])
+        told = Note("plain", "Clusters:", f"{len(sizes)}, of {', '.join(f'{size:,}' for size in sizes)} rows.")
+        rows = "".join(map(_note_as_html, [told, *brief(self.posterior_)]))
+        return f'{diagram}<table style="{TABLE}">{rows}</table>'
 
     def _start_clock(self, earlier=None):
         """Start the clock, at the beginning of a fit or of a continuation of the fit of the tree `earlier`."""
@@ -229,10 +237,11 @@ def _checksums(tree):
 
 
 def _note_as_html(note):
-    """A framed statement for a notebook, without a style sheet, every value escaped."""
+    """A statement as a row of a table in a notebook, without a style sheet, every value escaped."""
     kind, headline, text = note
-    style = STYLE.format(COLOURS.get(kind, PLAIN))
-    return f'<div style="{style}"><strong>{escape(headline)}</strong> {escape(text)}</div>'
+    border = f"border-left: 0.4em solid {COLOURS.get(kind, PLAIN)}"
+    head, cell = f'<th style="{CELL}; {border}">{escape(headline)}</th>', f'<td style="{CELL}">{escape(text)}</td>'
+    return f"<tr>{head}{cell}</tr>"
 
 
 def check_memory(

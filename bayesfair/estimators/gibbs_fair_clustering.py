@@ -18,6 +18,7 @@ from bayesfair._check import (
 )
 from bayesfair._draws import concatenate
 from bayesfair._memory import give_back_freed
+from bayesfair._progress import one_place
 from bayesfair._scaling import warn_of_scales
 from bayesfair._settings import Count, Length, Positive, Seed, check_settings
 from bayesfair.balanced.placement import balanced_placement
@@ -242,6 +243,7 @@ class GibbsFairClustering(PosteriorEstimator):
         self.random_state = random_state
         self.progress_bar = progress_bar
 
+    @one_place()
     @whole_or_not
     def fit(
         self,
@@ -337,6 +339,11 @@ class GibbsFairClustering(PosteriorEstimator):
             self._seed,
             self.progress_bar,
         )
+
+    def _law_of(self, X, groups, target, temperature, seed, memory=None):
+        """The prepared law of other rows, encoded like those of the fit, without weights: of a simulated table."""
+        table = self._table(X, groups, None)
+        return target.prepare(table._replace(temperature=temperature, seed=seed, progress_bar=False), memory)
 
     def _resume(self, num_draws):
         tree, done = self.posterior_, self.posterior_["posterior"].sizes["draw"]

@@ -49,10 +49,14 @@ class MixedTable(NamedTuple):
         """Names of the columns that are 0 except for rows of one level."""
         return self.names[self.n_numbers :] if self.where else []
 
+    @property
+    def widths(self) -> list[int]:
+        """How many indicators each categorical column has."""
+        return [len(shown_levels(len(part), self.both)) for part in self.levels]
+
     def counted(self, rows, loss: Loss | NamedLoss, weight):
         """The table with the dimensions of its encoded training `rows`, which have a `weight` (N,)."""
-        widths = [len(shown_levels(len(part), self.both)) for part in self.levels]
-        return self._replace(dim=dimensions_that_count(rows, self.n_numbers, widths, loss, weight))
+        return self._replace(dim=dimensions_that_count(rows, self.n_numbers, self.widths, loss, weight))
 
     def numbers(self, columns: Columns) -> np.ndarray:
         """The rows (N, encoded columns), numeric columns first. Raises a ValueError for a level not seen in the fit."""

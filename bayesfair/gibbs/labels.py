@@ -161,8 +161,12 @@ class LabelsLaw:
 
     def starts(self, num_chains: int) -> list[UnitState]:
         """Cooled labellings, a different one in each chain; lambda suits the best of them."""
+        labels, _ = cooled_labels(self.problem, num_chains, self.table.seed)
+        return self.starts_at(labels)
+
+    def starts_at(self, labels) -> list[UnitState]:
+        """States of chains at balanced labels (chains, N); lambda suits the best of them."""
         table = self.table
-        labels, _ = cooled_labels(self.problem, num_chains, table.seed)
         states = [self.state(chain, own, 1.0) for chain, own in enumerate(labels)]
         best = int(np.argmin([state.number[LOSS] for state in states]))
         if is_fixed(table.temperature):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from bayesfair._arrays import MANY, distinct_places
+from bayesfair._arrays import MANY, cell_masses, distinct_places
 from bayesfair._check import check_integer, refuse_unread, tell
 from bayesfair._draws import Statistic
 from bayesfair.fairlets.compositions import Capacities, anchor_group, capacities, rule_of_small_groups
@@ -165,6 +165,17 @@ class FairletLaw:
         table = self.table
         centers = fairlet_centers(table.X, self.fairlet, table.weight)
         clusters = k_means(centers, np.bincount(self.fairlet, table.weight), table.n_clusters, num_chains, table.seed)
+        return self._starts(clusters)
+
+    def starts_at(self, labels) -> list[State]:
+        """States of chains near labels (chains, N): every fairlet of the start is where most of its rows are."""
+        shape = self.n_fairlets, self.table.n_clusters
+        held = [cell_masses(self.fairlet, own, shape).argmax(1) for own in labels]
+        return self._starts([fill_empty_clusters(clusters, shape[1]) for clusters in held])
+
+    def _starts(self, clusters) -> list[State]:
+        """States of chains with these clusters (chains, m); lambda suits the best of them."""
+        table = self.table
         states = [self.state(chance, self.fairlet, c, 1.0, 1.0) for chance, c in enumerate(clusters)]
         if is_fixed(table.temperature):
             lambda_f, lambda_c = table.temperature

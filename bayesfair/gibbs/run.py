@@ -15,6 +15,7 @@ from joblib.parallel import get_active_backend
 from bayesfair._check import tell_of_interruption
 from bayesfair._draws import Draws, FairletDraws
 from bayesfair._progress import one_step, progress
+from bayesfair.gibbs.convergence import Convergence
 from bayesfair.gibbs.target import Room, empty_room
 from bayesfair.gibbs.thinning import cluster_sizes
 
@@ -189,8 +190,12 @@ def draw(chains: Chains, num_draws: int, thinning: int, into, progress_bar=False
     """Make `num_draws` draws per chain `into` a collector, `thinning` sweeps apart. Ctrl-C keeps the chunks made so far."""
     try:
         with progress(num_draws, "draws", progress_bar) as bar:
+            watch = Convergence(chains.law.table.n_clusters)
             for n_draws in _pace(num_draws, chains, bar):
-                into.append(chains, chains.draws(n_draws, thinning))
+                draws = chains.draws(n_draws, thinning)
+                into.append(chains, draws)
+                if bar.is_seen:
+                    bar.tell(*watch.told(draws))
     except KeyboardInterrupt:
         if not into.done:
             raise

@@ -94,6 +94,9 @@ class Law(Protocol):
     def starts(self, num_chains: int) -> list:
         """States of the chains at their starts; `state.words` is the generator, from `chance.seeded(seed, chain)`."""
 
+    def starts_at(self, labels) -> list:
+        """States of the chains at these labels (chains, N), or near them; `starts` has its own."""
+
     def advance(self, state, thinning: int, visits: int, room: Room, first: int) -> int:
         """Go on with a chain, in place: fill the draws from `first` on, until `room` is full or about `visits` visits are made.
 

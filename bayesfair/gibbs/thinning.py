@@ -3,12 +3,11 @@
 import numpy as np
 from jaxtyping import Int, Real
 
-from bayesfair._draws import COMPARED
+from bayesfair._draws import COMPARED, SIZE
 
 WORTH = 0.25  # independent draws per draw: 4 x 1,000 draws are worth 1,000, with R-hat below 1.01
 BUDGET = 1_000_000  # looks at a row and a coordinate of a centre between draws: about two milliseconds
 SHORTEST = 50  # least number of sweeps in the second half of the warm-up
-SIZE = "cluster_size_"
 
 
 def suitable_thinning(reports, law) -> int:

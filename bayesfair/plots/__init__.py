@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from bayesfair._lazy import lazily
 
 _HOMES = {
+    "calibration": "bayesfair.plots.calibration_plot",
     "cluster_comparison": "bayesfair.plots.costs",
     "co_clustering": "bayesfair.plots.pairs",
     "elbow": "bayesfair.plots.costs",
@@ -19,6 +20,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "calibration",
     "cluster_comparison",
     "co_clustering",
     "elbow",
@@ -33,6 +35,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from bayesfair.plots.calibration_plot import calibration
     from bayesfair.plots.checks import predictive, trace
     from bayesfair.plots.costs import cluster_comparison, elbow, pareto
     from bayesfair.plots.pairs import co_clustering, fairlets

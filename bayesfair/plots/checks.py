@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesfair._check import message
+from bayesfair._draws import in_words
 from bayesfair._names import DataTree
 from bayesfair._numbers import INTERVAL
 from bayesfair._numbers import r_hat as written
@@ -82,7 +83,7 @@ def _draw_scalar(left, right, name, values, r_hat):
         left.plot(middles, means, color=color, linewidth=0.6 if window == 1 else 1.2, alpha=0.8)
         right.hist(draws, bins=bins, density=True, histtype="step", color=color, linewidth=1.2)
     agreed = "no R-hat" if np.isnan(r_hat) else f"R-hat {written(r_hat)}"
-    said = [name.replace("_", " "), *[f"share of {window} draws"] * (window > 1), agreed]
+    said = [in_words(name), *[f"share of {window} draws"] * (window > 1), agreed]
     left.set_xlim(0, values.shape[1])
     left.set_ylabel("\n".join(said), fontsize=8)
     as_written(left.yaxis.label)

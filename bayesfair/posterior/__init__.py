@@ -1,6 +1,7 @@
 """The posterior over clusterings: the tree that holds it, and every summary of it."""
 
 from bayesfair._partitions import partition_distance
+from bayesfair.posterior.calibrating import calibration
 from bayesfair.posterior.diagnostics import diagnostic_vars, summary
 from bayesfair.posterior.files import read_tree, write_tree
 from bayesfair.posterior.found_modes import modes, occupied_clusters
@@ -27,6 +28,7 @@ __all__ = [
     "Credibility",
     "CredibleBall",
     "binder_partition",
+    "calibration",
     "co_clustering",
     "co_clustering_graph",
     "concatenate",

@@ -7,7 +7,7 @@ import numpy as np
 
 import bayesfair
 from bayesfair._arviz import load_arviz_stats, own_settings
-from bayesfair._draws import COMPARED
+from bayesfair._draws import COMPARED, SIZE
 from bayesfair._names import DataFrame, Dataset, DataTree
 from bayesfair._partitions import partition_distance
 from bayesfair.fairness.metrics import cluster_balance
@@ -82,7 +82,7 @@ def _scalars(tree):
     sizes = -np.sort(-masses.sum(axis=2), axis=1)
     # Anew: what was kept of the run is another number if these are a part of its rows.
     derived = {} if groups is None else {"balance": balances(masses, groups)}
-    derived |= {f"cluster_size_{rank + 1}": of_rank for rank, of_rank in enumerate(sizes.T)}
+    derived |= {f"{SIZE}{rank + 1}": of_rank for rank, of_rank in enumerate(sizes.T)}
     derived["distance_to_reference"] = partition_distance(flat, reference_partition(tree))
     derived |= _pairs(flat)
     columns = {name: _without_rounding(values.values) for name, kind, values in scalars_of(tree) if kind in COMPARED}

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import expit
 
 from bayesfair._check import listed
+from bayesfair._draws import in_words
 from bayesfair._numbers import (
     STANDSTILL,
     counted,
@@ -419,7 +420,7 @@ def of_few_draws(ess: float) -> str:
 def of_r_hat(worst) -> str:
     """The largest R-hats (a Series, largest first) that are too large."""
     names = [
-        f"{r_hat(value)}{' (each chain stands still)' * (value >= STANDSTILL)} for {name.replace('_', ' ')}"
+        f"{r_hat(value)}{' (each chain stands still)' * (value >= STANDSTILL)} for {in_words(name)}"
         for name, value in worst.iloc[:3].items()
         if value >= R_HAT_GOOD
     ]

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesfair import __version__
+from bayesfair._draws import in_words
 from bayesfair._names import DataTree
 from bayesfair._numbers import alike, counted, interval, r_hat, significant
 from bayesfair._progress import progress
@@ -196,7 +197,7 @@ def _scalars(contents):
     """Head and rows: the scalars that show convergence."""
     rows = scalar_table(contents.tree).iterrows()
     head = ["scalar", "mean", "89% interval", "R-hat", "ESS bulk", "ESS tail", "reading"]
-    return head, [(name.replace("_", " "), *_diagnostic_cells(row)) for name, row in rows]
+    return head, [(in_words(name), *_diagnostic_cells(row)) for name, row in rows]
 
 
 def _diagnostic_cells(row):

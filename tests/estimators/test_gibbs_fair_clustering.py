@@ -136,10 +136,11 @@ def test_a_random_state_that_has_a_state_is_not_stored_and_booleans_of_numpy_are
 def test_a_notebook_shows_the_diagram_and_the_posterior_in_short(fitted):
     shown = fitted._repr_html_()
     assert "sk-top-container" in shown
-    notes = brief(fitted.posterior_)
+    notes, sizes = brief(fitted.posterior_), np.bincount(fitted.labels_)
     assert "How sure:" in [note.headline for note in notes]
     for html in (shown, fitted._repr_mimebundle_()["text/html"]):
         assert all(escape(note.text) in html for note in notes)
+        assert f"{len(sizes)}, of {', '.join(map(str, sizes))} rows." in html
     assert "How sure:" not in clone(fitted)._repr_html_()
 
 
