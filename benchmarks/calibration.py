@@ -27,7 +27,7 @@ TARGETS, RULES = ("labels", "joint", "cut", "optimal"), ("dispersion", "holmes-w
 MIXTURE = "mixture", "full"
 METHODS = [(target, rule) for target in TARGETS for rule in RULES if rule != "calibrated" or target == "labels"]
 LEVEL, SURE = 0.9, 0.95
-BINS = 10
+BINS, TABLES = 10, 25
 RUN = {"num_chains": 2, "num_warmup": 300, "num_draws": 300, "random_state": 0, "progress_bar": False}
 BEND = 0.8  # of a curved cluster: how far its ends are from its tangent, in standard deviations
 
@@ -70,9 +70,18 @@ def posterior(method, X, groups, cluster, n_clusters):
     if method == MIXTURE:
         est = bf.BayesianFairMixture(n_clusters, covariance_type="full", **RUN)
     else:
-        rule = fixed_at_truth(target, X, groups, cluster, n_clusters) if rule == "fixed" else rule
+        if rule == "fixed":
+            rule = fixed_at_truth(target, X, groups, cluster, n_clusters)
+        if rule == "calibrated":
+            rule = bf.gibbs.Dispersion(multiple=calibrated_multiple(target, X, groups, n_clusters))
         est = bf.GibbsFairClustering(n_clusters, target=target, inverse_temperature=rule, **RUN)
     return est.fit(X, sensitive_features=groups).posterior_
+
+
+def calibrated_multiple(target, X, groups, n_clusters):
+    """The multiple that calibration by simulation finds on a short run."""
+    est = bf.GibbsFairClustering(n_clusters, target=target, **RUN).fit(X, sensitive_features=groups)
+    return bf.posterior.calibration(est, TABLES, random_state=0, progress_bar=False).attrs["multiple"]
 
 
 def fixed_at_truth(target, X, groups, cluster, n_clusters):

@@ -91,11 +91,15 @@ def _of_draw(X, labels):
 
 
 def _stretch(residuals):
-    """The spread in the widest direction over that in the narrowest, by the covariance of Ledoit and Wolf (2004)."""
-    from sklearn.covariance import ledoit_wolf
+    """The spread in the widest direction over that in the narrowest: directions of one half of the rows, spreads of the other.
 
-    spread = np.linalg.eigvalsh(ledoit_wolf(residuals, assume_centered=True)[0])
-    return np.sqrt(spread[-1] / max(spread[0], 1e-12 * spread[-1]))
+    So chance does not widen the one and narrow the other.
+    """
+    halves, both = (residuals[::2], residuals[1::2]), np.zeros(2)
+    for one, other in (halves, halves[::-1]):
+        both += np.square(other @ np.linalg.eigh(one.T @ one)[1][:, [0, -1]]).sum(axis=0)
+    narrow, wide = both
+    return np.sqrt(wide / max(narrow, 1e-6 * wide))
 
 
 def _roundness_z(clusters):
