@@ -10,6 +10,7 @@ from bayesfair._partitions import check_metric, check_partition, partition_dista
 from bayesfair.posterior import sentences
 from bayesfair.posterior.membership import alike, index_of_rows, misclassification_probability
 from bayesfair.posterior.point_estimates import check_level, reference_partition
+from bayesfair.posterior.relabelling import align
 from bayesfair.posterior.schema import check_rows_of, count_clusters, flat_labels
 from bayesfair.posterior.tables import company, evenly_spaced, information
 from bayesfair.posterior.view import once
@@ -71,7 +72,8 @@ def sure_rows(tree: "DataTree", *, level: float = 0.9) -> "DataFrame":
     check_level(level, usual=0.9)
     doubt, tree = misclassification_probability(tree), tree.once(alike)
     labels, cluster = flat_labels(tree), reference_partition(tree)
-    place, kept = surest_set(labels, cluster, doubt, count_clusters(tree), least_draws(level, len(labels)))
+    n_clusters = max(count_clusters(tree), int(cluster.max()) + 1)
+    place, kept = surest_set(labels, cluster, doubt, n_clusters, least_draws(level, len(labels)))
     rows, share = np.flatnonzero(place != NOWHERE), float(kept.mean())
     table = pd.DataFrame({"position": rows, "cluster": place[rows]}, index=index_of_rows(tree)[rows])
     table.attrs.update(level=level, share=share, sentence=sentences.of_sure_rows(len(rows), len(cluster), share, level))
@@ -91,30 +93,31 @@ def least_draws(level, num_draws):
 def surest_set(labels, cluster, doubt, n_clusters, least):
     """(place (obs,), kept (draws,)): the cluster of each row of the set, or NOWHERE, and the draws where all of them hold.
 
-    `labels` (draws, obs). A place is numbered like `cluster` (obs,) if it can be. The largest set of several searches: one
-    begins at the surest row of every cluster by `doubt` (obs,), the others at single rows.
+    `labels` (draws, obs). Places are numbered like `cluster` (obs,). The largest set of several searches: one begins at the
+    surest row of every cluster by `doubt` (obs,), the others at single rows.
     """
     first = np.lexsort((doubt, cluster))
     surest = first[np.unique(cluster[first], return_index=True)[1]]
     starts = [surest[np.argsort(doubt[surest], kind="stable")]]
     others = evenly_spaced(len(cluster), int(np.clip(LABELS_READ / (len(labels) * len(cluster)), 1, STARTS)) - 1)
     starts += [np.argsort(doubt, kind="stable")[[at]] for at in others]
-    found = [
-        _grown(labels, cluster, doubt, _first_places(labels, cluster, anchors, n_clusters), least) for anchors in starts
-    ]
-    return max(found, key=lambda one: (np.count_nonzero(one[0] != NOWHERE), np.count_nonzero(one[1])))
+    found = [_grown(labels, doubt, _first_places(labels, anchors, n_clusters), least) for anchors in starts]
+    place, kept = max(found, key=lambda one: (np.count_nonzero(one[0] != NOWHERE), np.count_nonzero(one[1])))
+    rows = np.flatnonzero(place != NOWHERE)
+    place[rows] = align(place[None, rows], cluster[rows], n_clusters)[0][place[rows]]
+    return place, kept
 
 
-def _grown(labels, cluster, doubt, places, least):
+def _grown(labels, doubt, places, least):
     """A set as `surest_set` returns it, grown from the anchors that `places` (draws, n_clusters) name.
 
     Every step adds the row whose place among the rows of the set is the same in the most kept draws, ties by `doubt`, and
     drops the other draws, until `least` draws would not be left.
     """
-    n_clusters = new = places.shape[1]  # `new`: the place of a row in a cluster without a row of the set
-    rows = np.arange(len(cluster))
+    new = places.shape[1]  # `new`: the place of a row in a cluster without a row of the set
+    rows = np.arange(len(doubt))
     counts, kept = _count_places(labels, places), np.ones(len(labels), bool)
-    place, columns = np.full(len(cluster), NOWHERE), {}
+    place, columns = np.full(len(doubt), NOWHERE), {}
     while True:
         most = np.where(place == NOWHERE, counts.max(axis=0), 0)
         if most.max() < least:
@@ -135,22 +138,22 @@ def _grown(labels, cluster, doubt, places, least):
             counts[of_clusters[draw], rows] -= 1
         kept[gone] = False
         if at == new:
-            at = _free_number(places[kept][0], cluster[row], n_clusters)
+            at = np.setdiff1d(np.arange(new), places[kept][0])[0]
             places[np.flatnonzero(kept), drawn[kept]] = at
             _move_to(counts, labels, drawn, kept, at)
         place[row] = at
 
 
-def _first_places(labels, cluster, anchors, n_clusters):
+def _first_places(labels, anchors, n_clusters):
     """The place (draws, n_clusters) of each cluster of each draw: that of the anchor in it, or `n_clusters` without one.
 
-    An anchor that a draw has together with an earlier one is left out.
+    An anchor that a draw has together with an earlier one is left out. Places have the numbers of the first draw.
     """
-    drawn, draws = labels.columns(anchors), np.arange(len(labels))
+    draws = np.arange(len(labels))
     places = np.full((len(labels), n_clusters), n_clusters, np.min_scalar_type(n_clusters))
-    for anchor, own in zip(anchors, drawn.T):
+    for own in labels.columns(anchors).T:
         if (places[draws, own] == n_clusters).all():
-            places[draws, own] = cluster[anchor]
+            places[draws, own] = own[0]
     return places
 
 
@@ -171,12 +174,6 @@ def _columns_of_next(labels, row, most):
     """{row: its labels (draws,)} of this row and those that may come next: columns of a file are read many at a time."""
     chosen = np.union1d(row, np.argsort(-most, kind="stable")[:AHEAD])
     return dict(zip(chosen.tolist(), labels.columns(chosen).T))
-
-
-def _free_number(places, wanted, n_clusters):
-    """A number of a new place beside those in use: the wanted one, or the least that is free."""
-    free = np.setdiff1d(np.arange(n_clusters), places)
-    return wanted if wanted in free else free[0]
 
 
 def _move_to(counts, labels, drawn, kept, at):

@@ -136,11 +136,8 @@ def of_sure_rows(rows: int, n_obs: int, share: float, level: float) -> str:
 
 def of_credibility(p_value: float, farther: int, compared: int, draws: int) -> str:
     """How extreme a partition is among the draws compared."""
-    told = (
-        (f"{farther:,} of {compared:,} draws are" if farther != 1 else f"1 of {compared:,} draws is")
-        if farther
-        else f"None of {compared:,} draws is"
-    )
+    some = "1 of {:,} draws is at least" if farther == 1 else f"{farther:,} of {{:,}} draws are at least"
+    told = (some if farther else "None of {:,} draws is").format(compared)
     least = "" if farther else ", the least that so many draws can give"
     part = f" Of the {draws:,} draws these are evenly spaced." if compared < draws else ""
     return f"{told} as far from the others as this partition: its p-value is {p_value:.2g}{least}.{part}"

@@ -9,7 +9,7 @@ from draws import draws_of
 from partitions import every_partition, naive_vi, same
 
 from bayesfair.posterior import credibility, memberships, reference_partition, sure_rows
-from bayesfair.posterior.draws import as_labels
+from bayesfair.posterior.draws import LabelDraws, as_labels
 from bayesfair.posterior.joint_statements import NOWHERE, least_draws, surest_set
 from bayesfair.posterior.tables import canonical
 from bayesfair.posterior.tree import build_tree
@@ -81,6 +81,19 @@ def test_numbers_of_clusters_do_not_matter():
     place, kept = surest_set(as_labels(drawn), truth, np.zeros(N_OBS), N_CLUSTERS, 17)
     assert place.tolist() == truth.tolist()
     assert np.flatnonzero(~kept).tolist() == [0, 1, 2]
+
+
+def test_draws_that_are_read_in_parts_give_the_same_set(monkeypatch):
+    truth, drawn = some_draws(1, 0.15)
+    whole = surest_set(as_labels(drawn), truth, np.zeros(N_OBS), N_CLUSTERS, 16)
+    monkeypatch.setattr("bayesfair.posterior.joint_statements.AHEAD", 2)
+    monkeypatch.setattr("bayesfair.posterior.draws.BLOCK", 3 * N_OBS)
+    monkeypatch.setattr("bayesfair.posterior.draws.CHUNK", 2)
+    in_strides = LabelDraws(np.asfortranarray(drawn.reshape(2, -1, N_OBS)))
+    in_parts = surest_set(in_strides, truth, np.zeros(N_OBS), N_CLUSTERS, 16)
+    assert 2 < (whole[0] != NOWHERE).sum() < N_OBS
+    for one, other in zip(whole, in_parts):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_rows_sure_one_by_one_need_not_be_sure_together():
@@ -172,6 +185,7 @@ def test_a_partition_far_from_all_draws_has_the_least_p_value():
         "give."
     )
     assert credibility(tree, np.repeat([0, 1], 6)).p_value == 1
+    assert credibility(tree, drawn[0]).sentence.startswith("40 of 40 draws are at least as far")
     fewer = credibility(tree, np.arange(12) % 2, max_draws=10)
     assert fewer.p_value == 1 / 11
     assert fewer.sentence.endswith("Of the 40 draws these are evenly spaced.")

@@ -182,6 +182,8 @@ def test_how_likely_rows_are_under_a_posterior(make_tree):
     np.testing.assert_allclose(found["probability"], expected["probability"])
     assert found["cluster"].tolist() == given.tolist()
     assert found["probability"].iloc[0] < 0.1
+    named = [" or ".join("abc"[int(k)] for k in one.split(" or ")) for one in expected["label_set"]]
+    assert found["label_set"].tolist() == named
     assert set(found.attrs["matched"]) == {"a", "b", "c"}
     matched = bf.audit(labels, pd.Series(groups[order], index=names[order]), tree=tree)
     assert matched.notes[-1].headline == found.attrs["chains"].headline  # chains of noise do not agree
