@@ -27,7 +27,7 @@ TARGETS, RULES = ("labels", "joint", "cut", "optimal"), ("dispersion", "holmes-w
 MIXTURE = "mixture", "full"
 METHODS = [(target, rule) for target in TARGETS for rule in RULES if rule != "calibrated" or target == "labels"]
 LEVEL, SURE = 0.9, 0.95
-BINS, TABLES = 10, 25
+BINS, TABLES = 10, 12
 RUN = {"num_chains": 2, "num_warmup": 300, "num_draws": 300, "random_state": 0, "progress_bar": False}
 BEND = 0.8  # of a curved cluster: how far its ends are from its tangent, in standard deviations
 
