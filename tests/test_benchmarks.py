@@ -15,7 +15,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
     ("command", "lines"),
     [
         (["scale.py", "--rows", "300", "--cells", "FairletKMeans", "posterior labels"], 5),
-        (["calibration.py", "--truths", "1", "--dear", "0", "--rows", "30"], 8),
+        (["calibration.py", "--truths", "1", "--dear", "0", "--rows", "30"], 9),
         (["processes.py", "--rows", "6000", "--processes", "1", "2", "--what", "variational"], 4),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
