@@ -17,6 +17,7 @@ from bayesfair.posterior.guarantees import balances, farthest_counts, guarantee_
 from bayesfair.posterior.joint_statements import sure_sentence
 from bayesfair.posterior.membership import DOUBTFUL, misclassification_probability
 from bayesfair.posterior.point_estimates import reference_partition
+from bayesfair.posterior.residuals import residuals_sentence
 from bayesfair.posterior.schema import UNFINISHED, flat_labels, groups_of, guarantee_of, scalars_of
 from bayesfair.posterior.sentences import ENOUGH, R_HAT_BAD, R_HAT_GOOD, VERDICTS, Verdict, verdict
 from bayesfair.posterior.temperatures import temperature_sentence
@@ -31,6 +32,7 @@ FURTHER = {  # what `summary` and `brief` tell beside the verdict and the guaran
     "occupied": ("How many clusters:", occupied_sentence),
     "sure": ("What holds together:", sure_sentence),
     "temperature": ("How much the inverse temperature matters:", temperature_sentence),
+    "residuals": ("What may fit better:", residuals_sentence),
 }
 
 
@@ -121,7 +123,8 @@ def summary(tree: "DataTree") -> "DataFrame":
         mean, sd, eti89_lb, eti89_ub, ess_bulk, ess_tail, r_hat (rank-normalised, split), mcse_mean and mcse_sd. The table
         prints significant digits, and below them its `sentences`, {subject: text}: the verdict on the chains, the guarantee,
         the modes, the number of occupied clusters if a sparse mixture leaves it open, how many rows keep their clusters
-        together (`sure_rows`), and how many are in doubt at other inverse temperatures (`temperature_sensitivity`).
+        together (`sure_rows`), how many are in doubt at other inverse temperatures (`temperature_sensitivity`), and what
+        fits better than squared distances if clusters are elongated or rows are far from all centres.
 
     Notes
     -----

@@ -259,7 +259,7 @@ IN_WORDS = {0.5: "half", 2.0: "twice"}
 
 
 def of_temperatures(table) -> str:
-    """Rows in doubt at half and twice the inverse temperature, by the table of `temperature_sensitivity`."""
+    """Rows in doubt at the farthest factors that are known, by the table of `temperature_sensitivity`, and what to run."""
     known = table[table["trusted"]]
     told = [*known.index[known.index < 1][:1], *known.index[known.index > 1][-1:]]  # the farthest on each side
     shares = [(IN_WORDS.get(factor, f"{factor:g} times"), percent(known.loc[factor, "in_doubt"])) for factor in told]
@@ -267,7 +267,7 @@ def of_temperatures(table) -> str:
     if shares:
         times, share = shares[0]
         texts.insert(0, f"At {times} the inverse temperature {share} of the rows are in doubt")
-    lost = table[~table["trusted"] & table.index.isin(IN_WORDS)]
+    lost = table[~table["trusted"]]
     return " ".join(filter(None, [", ".join(texts) + "." * bool(texts), _what_to_run(lost)]))
 
 
@@ -277,15 +277,33 @@ def _what_to_run(lost):
         return ""
     lambdas = [name for name in ("lambda_f", "lambda_c") if name in lost]
     numbers = [", ".join(f"{value:.3g}" for value in row) for row in lost[lambdas].to_numpy()]
-    numbers = " and ".join(f"({one})" if len(lambdas) > 1 else one for one in numbers)
-    which = " and ".join(IN_WORDS[factor] for factor in lost.index)
+    numbers = _one_and_another([f"({one})" if len(lambdas) > 1 else one for one in numbers])
+    which = _one_and_another([IN_WORDS.get(factor, f"{factor:g} times") for factor in lost.index])
     k_hats, draws = (
-        " and ".join(f"{x:{form}}" for x in lost[name]) for name, form in (("k_hat", ".2f"), ("ess", ".0f"))
+        _one_and_another([f"{x:{form}}" for x in lost[name]]) for name, form in (("k_hat", ".2f"), ("ess", ".0f"))
     )
     return (
         f"These draws cannot tell what changes at {which} the inverse temperature (k-hat {k_hats}, effective draws {draws}): "
         f"run again with inverse_temperature={numbers}."
     )
+
+
+# Residuals
+
+
+def of_residuals(found) -> str:
+    """What fits better than squared distances, by the `Residuals` of a run; "" if they fit."""
+    if found.is_long:
+        return (
+            f"Clusters are elongated (the widest direction has {significant(found.stretch)} times the spread of the "
+            "narrowest): BayesianFairMixture(covariance_type='full') fits them."
+        )
+    if found.is_far:
+        return (
+            f"Far rows: {fine_percent(found.far)} of the rows are farther from their centre than 0.1% would be under a normal "
+            "law: loss='manhattan' or the calibrated inverse temperature."
+        )
+    return ""
 
 
 # Occupied clusters
@@ -297,8 +315,12 @@ def of_occupied_clusters(share) -> str:
     """The number of occupied clusters, by the `share` of draws with each number (a Series)."""
     share = share.sort_values(ascending=False)
     told = [f"{k} in {percent(part)}" for k, part in share[share >= TOLD].items()]
-    text = " and ".join([", ".join(told[:-1]), told[-1]] if len(told) > 1 else told)
-    return f"The number of occupied clusters is {text} of the draws."
+    return f"The number of occupied clusters is {_one_and_another(told)} of the draws."
+
+
+def _one_and_another(texts) -> str:
+    """Texts as in speech: a, b and c."""
+    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
 
 
 # The verdict on the chains

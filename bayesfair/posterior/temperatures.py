@@ -16,7 +16,7 @@ from bayesfair.posterior.membership import (
     misclassification_probability,
     weighed_misclassification,
 )
-from bayesfair.posterior.schema import variable
+from bayesfair.posterior.schema import columns_of, groups_of, observed_features, variable, weight_of
 from bayesfair.posterior.view import once
 
 LAMBDA_PRIOR = "lambda_shape", "lambda_rate"  # attributes of the root: the gamma prior of a sampled lambda_c
@@ -96,14 +96,14 @@ def is_own(tree: "DataTree", group) -> bool:
     return group in OWN and variable(tree, group, OWN[group]) is not None
 
 
-FACTORS = 0.5, 0.9, 1.0, 1.1, 2.0
+FARTHEST = 0.5  # distance from 1 of the factors that are taken by default
 GRID = 100  # values of lambda that represent all of its draws
 FEWEST = 100  # least effective number of draws under the weights
 FEWEST_TO_SMOOTH = 25  # least number of draws: a fifth of them is the tail
 
 
 @once
-def temperature_sensitivity(tree: "DataTree", factors: Sequence[float] = FACTORS) -> "DataFrame":
+def temperature_sensitivity(tree: "DataTree", factors: Sequence[float] | None = None, *, estimator=None) -> "DataFrame":
     """What changes if the inverse temperature were smaller or larger, by weighing the draws anew.
 
     At factor c the law is p_c(z), proportional to exp(-c lambda L(z)), so that a draw has the weight exp(-(c - 1) lambda L(z)).
@@ -112,15 +112,19 @@ def temperature_sensitivity(tree: "DataTree", factors: Sequence[float] = FACTORS
 
     Weights are Pareto-smoothed. Where their k-hat is too large, or they are worth fewer than 100 draws, the row is not
     `trusted`, and what depends on its weights is NaN. Then run again at that temperature: pass the row's `lambda_c`, or
-    (`lambda_f`, `lambda_c`), as `inverse_temperature`. The larger the table, the narrower the range of factors that draws can
-    tell. The draws must be of one posterior, not of chains that disagree.
+    (`lambda_f`, `lambda_c`), as `inverse_temperature`. With `estimator` this function does so. The larger the table, the
+    narrower the range of factors that draws can tell. The draws must be of one posterior, not of chains that disagree.
 
     Parameters
     ----------
     tree : xarray.DataTree
         A posterior of `GibbsFairClustering` under "joint", "optimal" or "labels".
-    factors : sequence of float, default (0.5, 0.9, 1.0, 1.1, 2.0)
-        What every draw's lambda is multiplied by, above zero.
+    factors : sequence of float, optional
+        What every draw's lambda is multiplied by, above zero. By default 1 and two factors on each side of it that the draws
+        can carry: at the farthest the logs of the weights have a standard deviation of about 1, and it is at most 0.5 from 1.
+    estimator : GibbsFairClustering, optional
+        The settings of new runs, one for every factor that the draws cannot carry, at fixed inverse temperatures. Without it
+        nothing is run.
 
     Returns
     -------
@@ -135,11 +139,14 @@ def temperature_sensitivity(tree: "DataTree", factors: Sequence[float] = FACTORS
         * `k_hat`: of the weights, -inf where they have no tail, NaN at factor 1;
         * `trusted`: whether the row can be relied on.
 
+        A new run has its number of draws as `ess`, and NaN as `k_hat`. `.attrs["sentence"]` says how many rows are in doubt,
+        and what to run for rows that are not trusted.
+
     Raises
     ------
     ValueError
-        If the tree is of another sampler or target, whose density at another temperature is not known, or a factor is not
-        above zero.
+        If the tree is of another sampler or target, whose density at another temperature is not known, a factor is not
+        above zero, or `estimator` is given and the tree has categories, which it holds as numbers.
 
     References
     ----------
@@ -161,12 +168,27 @@ def temperature_sensitivity(tree: "DataTree", factors: Sequence[float] = FACTORS
         rule = "be of GibbsFairClustering with target='joint', 'optimal' or 'labels'"
         got = "one with an unknown density at other inverse temperatures"
         raise ValueError(message("tree", rule, got, "Fit again at another inverse_temperature, and compare."))
-    factors = [check_number("factors", factor) for factor in factors]
-    rows = [_row(tree, energies, factor) for factor in factors]
-    return pd.DataFrame(rows, index=pd.Index(factors, name="factor"))
+    factors = carried_factors(energies) if factors is None else [check_number("factors", one) for one in factors]
+    rows = [_row(tree, energies, factor, estimator) for factor in factors]
+    table = pd.DataFrame(rows, index=pd.Index(factors, name="factor"))
+    table.attrs["sentence"] = sentences.of_temperatures(table)
+    return table
 
 
-def _row(tree, energies: Energies, factor):
+def carried_factors(energies: Energies) -> list[float]:
+    """Factors at which the logs of the weights have a standard deviation of at most about 1."""
+    spread = energies.log_density.std()
+    step = FARTHEST if spread * FARTHEST < 1 else _first_digit(1 / spread)
+    return [round(1 + share * step, 12) for share in (-1.0, -0.5, 0.0, 0.5, 1.0)]
+
+
+def _first_digit(value):
+    """A number rounded down to one digit."""
+    unit = 10.0 ** np.floor(np.log10(value))
+    return float(np.floor(value / unit) * unit)
+
+
+def _row(tree, energies: Energies, factor, estimator):
     """A row of the table, as a dictionary; at factor 1 its doubt is exactly `misclassification_probability`."""
     num_draws = energies.losses.size
     equal = np.full(num_draws, 1 / num_draws), np.nan
@@ -175,13 +197,29 @@ def _row(tree, energies: Energies, factor):
     trusted = factor == 1 or (ess >= FEWEST and k_hat <= highest_k(num_draws))
     lambdas = [name for name in ("lambda_f", "lambda_c") if name in tree["posterior"].data_vars]
     row = {name: factor * float(tree["posterior"][name].mean(dtype=float)) for name in lambdas}
+    if not trusted and estimator is not None:
+        tree, trusted, k_hat = _run_anew(tree, estimator, tuple(row.values())), True, np.nan
+        ess = tree["posterior"]["lambda_c"].size
+        weights = np.full(ess, 1 / ess)
     doubt = loss = np.array(np.nan)
     if trusted:
-        doubt = misclassification_probability(tree) if factor == 1 else weighed_misclassification(tree, weights)
+        doubt = misclassification_probability(tree) if np.isnan(k_hat) else weighed_misclassification(tree, weights)
         loss = weights @ variable(tree, "sample_stats", "clustering_loss").values.ravel()
     row["in_doubt"] = float((doubt > DOUBTFUL).mean()) if trusted else np.nan
     row |= {"misclassification": float(doubt.mean()), "loss": float(loss)}
-    return row | {"ess": ess, "k_hat": k_hat, "trusted": bool(trusted)}
+    return row | {"ess": float(ess), "k_hat": k_hat, "trusted": bool(trusted)}
+
+
+def _run_anew(tree, estimator, lambdas):
+    """The posterior of the tree's table at fixed inverse temperatures, by the settings of an estimator."""
+    from sklearn.base import clone
+
+    if any(column.kind != "number" for column in columns_of(tree)):
+        rule, remedy = "be left out for a table with categories", "Fit it at the table's `lambda_c`, and compare."
+        raise ValueError(message("estimator", rule, type(estimator).__name__, remedy))
+    fixed = clone(estimator).set_params(inverse_temperature=lambdas if len(lambdas) > 1 else lambdas[0])
+    told = {"sensitive_features": groups_of(tree), "sample_weight": weight_of(tree)}
+    return fixed.fit(observed_features(tree), **told).posterior_
 
 
 def log_weights(energies: Energies, factor):
@@ -220,5 +258,5 @@ def highest_k(num_draws):
 
 @once
 def temperature_sentence(tree: "DataTree") -> str:
-    """The rows in doubt at half and twice the inverse temperature, as far as draws tell; "" without energies."""
-    return "" if energies_of(tree) is None else sentences.of_temperatures(temperature_sensitivity(tree))
+    """The rows in doubt at a smaller and a larger inverse temperature, as far as draws tell; "" without energies."""
+    return "" if energies_of(tree) is None else temperature_sensitivity(tree).attrs["sentence"]

@@ -1,5 +1,7 @@
 """Draws weighed anew for other inverse temperatures, against posteriors that are enumerated at both."""
 
+import warnings
+
 import arviz as az
 import numpy as np
 import pytest
@@ -135,9 +137,10 @@ def test_at_factor_1_everything_is_as_it_was(sampled):
 def test_a_sentence_tells_both_sides_in_summary_and_in_short(fixed):
     tree = fixed[0]
     told, table = bf.posterior.summary(tree).sentences["temperature"], temperature_sensitivity(tree)
-    shares = [f"{table.loc[factor, 'in_doubt']:.0%}" for factor in (0.5, 2.0)]
-    assert told == f"At half the inverse temperature {shares[0]} of the rows are in doubt, at twice {shares[1]}."
+    shares = [f"{table.loc[factor, 'in_doubt']:.0%}" for factor in (0.5, 1.5)]
+    assert told == f"At half the inverse temperature {shares[0]} of the rows are in doubt, at 1.5 times {shares[1]}."
     assert brief(tree)[-1].text == told
+    assert temperature_sensitivity(tree, [2.0]).attrs["sentence"].startswith("At twice the inverse temperature")
 
 
 def far(energy):
@@ -154,17 +157,47 @@ def test_one_draw_tells_nothing_of_other_temperatures():
 
 def test_weights_that_cannot_be_trusted_are_told_and_what_to_do():
     tree = far(1000 + 30 * np.random.default_rng(0).normal(size=2000))
-    table = temperature_sensitivity(tree)
+    table = temperature_sensitivity(tree, [0.5, 1.0, 2.0, 3.0])
     assert table.loc[2.0, ["in_doubt", "misclassification", "loss"]].isna().all()
-    assert table["trusted"].tolist() == [False, False, True, False, False]
-    told = bf.posterior.summary(tree).sentences["temperature"]
-    assert told.startswith("These draws cannot tell what changes at half and twice the inverse temperature (")
-    assert told.endswith("run again with inverse_temperature=0.5 and 2.")
+    assert table["trusted"].tolist() == [False, True, False, False]
+    told = table.attrs["sentence"]
+    assert told.startswith("These draws cannot tell what changes at half, twice and 3 times the inverse temperature (")
+    assert told.endswith("run again with inverse_temperature=0.5, 2 and 3.")
+
+
+@pytest.mark.parametrize("sd", [0.3, 3.0, 30.0, 3000.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_draws_carry_the_factors_that_are_asked_by_default(sd, seed):
+    """Up to half from 1 where they carry more; a table of 10 million rows has an sd of some thousands."""
+    table = temperature_sensitivity(far(1e6 + sd * np.random.default_rng(seed).normal(size=2000)))
+    assert table["trusted"].all()
+    assert 0.3 < sd * (table.index.max() - 1) < 1.1 or table.index.max() == 1.5
+    assert table.index[2] == 1
+
+
+def test_factors_that_draws_cannot_carry_are_run_anew_by_the_settings_of_an_estimator():
+    rng = np.random.default_rng(0)
+    truth, groups = np.arange(60) % 2, np.arange(60) // 2 % 2
+    X = rng.normal(size=(60, 2)) + 2 * truth[:, None]
+    settings = {"num_chains": 2, "num_warmup": 50, "num_draws": 100, "modes": None, "progress_bar": False}
+    est = bf.GibbsFairClustering(2, thinning=1, random_state=0, **settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of so short a run
+        tree = est.fit(X, sensitive_features=groups).posterior_
+        table = temperature_sensitivity(tree, [1.0, 6.0], estimator=est)
+        fixed = bf.GibbsFairClustering(2, thinning=1, random_state=0, **settings)
+        fixed.set_params(inverse_temperature=float(table.loc[6.0, "lambda_c"])).fit(X, sensitive_features=groups)
+    assert table["trusted"].all()
+    assert table.loc[6.0, "ess"] == 200
+    assert table.loc[6.0, "misclassification"] == pytest.approx(fixed.misclassification_probability_.mean())
+    assert table.loc[6.0, "loss"] == pytest.approx(float(fixed.posterior_["sample_stats"]["clustering_loss"].mean()))
+    assert table.loc[1.0, "misclassification"] == est.misclassification_probability_.mean()
+    assert est.inverse_temperature == "dispersion"
 
 
 def test_weights_of_two_values_have_no_tail_and_are_trusted():
     """As where many draws are in the best state: Pareto smoothing has nothing to fit."""
-    table = temperature_sensitivity(far(np.arange(2000.0) % 2))
+    table = temperature_sensitivity(far(np.arange(2000.0) % 2), [0.5, 2.0])
     assert table["trusted"].all()
     np.testing.assert_allclose(table.loc[2.0, "loss"], 1 / (1 + np.e), rtol=1e-3)
 

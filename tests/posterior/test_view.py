@@ -27,6 +27,7 @@ SHARED = [  # modules and functions in which what is dear is worked out
     "diagnostics.partition_distance",
     "diagnostics._pairs",
     "joint_statements.surest_set",
+    "residuals._numbers",
     "guarantees.tables_with",
     "schema.LabelDraws",
 ]
