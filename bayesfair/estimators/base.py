@@ -15,7 +15,7 @@ from bayesfair._check import attempt, column_names, message, random_state_of, st
 from bayesfair._memory import free_disk, free_memory, in_words, peak_memory
 from bayesfair._names import DataTree
 from bayesfair._scaling import noted_scaling
-from bayesfair.engines.whole_fits import whole_or_not
+from bayesfair._whole_fits import whole_or_not
 from bayesfair.fairness.groups import names_of_attributes
 from bayesfair.posterior.diagnostics import brief, warn_of_disagreement
 from bayesfair.posterior.draws import is_on_disk
