@@ -48,21 +48,26 @@ class Moments(NamedTuple):
 
     def about(self, move: Float[Array, "clusters dim"]) -> "Moments":
         """The same of deviations from means that lie `move` further."""
-        shift = self.shift - self.mass[:, None] * move  # near 0 at the mean: little is rounded then
+        mass, shift = self.mass[:, None], self.shift
         if self.square.ndim == 3:
-            change = -self.shift[:, :, None] * move[:, None, :] - move[:, :, None] * shift[:, None, :]
+            across = move[:, :, None] * shift[:, None, :]
+            square = self.square - across - across.mT + (mass * move)[:, :, None] * move[:, None, :]
         else:
-            change = -move * (self.shift + shift)
-        square = self.square + (change if self.square.ndim else change.sum())
-        return self._replace(shift=shift, square=square)
+            summed = jnp.asarray if self.square.ndim else jnp.sum
+            square = self.square - summed(2 * move * shift) + summed(mass * jnp.square(move))
+        return self._replace(shift=shift - mass * move, square=square)
 
     def centred(self, least):
-        """(mask of the components of more mass than `least`, the steps to their means, mean squares about these)."""
-        alive, mass = self.mass > least, jnp.maximum(self.mass, least)
-        move = jnp.where(alive[:, None], self.shift / mass[:, None], 0.0)
-        square = self.about(move).square
-        mass = mass.reshape(-1, *[1] * (square.ndim - 1)) if square.ndim else self.mass.sum()
-        return alive, move, square / mass
+        """(mask of the components of more mass than `least`, the steps to their means, variances about these)."""
+        alive, mass = self.mass > least, jnp.maximum(self.mass, least)[:, None]
+        move = jnp.where(alive[:, None], self.shift / mass, 0.0)
+        if self.square.ndim == 3:
+            variance = self.square / mass[:, :, None] - move[:, :, None] * move[:, None, :]
+        elif self.square.ndim == 2:
+            variance = self.square / mass - jnp.square(move)
+        else:
+            variance = (self.square - (mass * jnp.square(move)).sum()) / max(move.shape[1], 1) / self.mass.sum()
+        return alive, move, variance
 
 
 def full_moments(responsibilities, deviation: Float[Array, "clusters dim rows"], counts=()) -> Moments:
@@ -153,8 +158,9 @@ class Family:
         if self.covariance_type == "full":
             factor, _ = unpack_factor(spread)
             precision = factor @ factor.mT
-        log_determinant = (known.mass * self.log_determinant(spread, dim)).sum()
-        return total + log_normal(known.mass.sum() * dim, log_determinant, (precision * square).sum())
+        n_obs, log_determinant = known.mass.sum(), self.log_determinant(spread, dim)
+        log_determinant = jnp.dot(known.mass if log_determinant.ndim else n_obs, log_determinant)
+        return total - 0.5 * ((precision * square).sum() + log_determinant + n_obs * dim * math.log(2 * math.pi))
 
     def m_step(self, old: Components, known: Moments) -> Components:
         """The maximiser of Q, eq. (9), from moments about the means of `old`; (almost) empty components only lose weight."""
@@ -164,7 +170,7 @@ class Family:
         )
         log_mixing = jnp.log(jnp.maximum(known.mass, 1e-30) / known.mass.sum())
         if self.covariance_type == "isotropic":
-            spread = jnp.log(jnp.maximum(variance / max(move.shape[1], 1), MIN_VARIANCE))
+            spread = jnp.log(jnp.maximum(variance, MIN_VARIANCE))
         elif self.covariance_type == "diag":
             spread = jnp.where(alive[:, None], jnp.log(jnp.maximum(variance, MIN_VARIANCE)), old.spread)
         else:
