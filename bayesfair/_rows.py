@@ -46,22 +46,22 @@ class Rows:
         return Rows(jax.tree.map(lambda part: jnp.moveaxis(part[at[0], ..., at[1]], 0, -1)[None], self.parts))
 
 
-def total(of, rows: Rows, *params, seen=None):
+def total(of, rows: Rows, *params, used=None):
     """The sum over all rows of `of(block, *params)`, a tree of arrays; gradients only with respect to the `params`.
 
-    `seen` (blocks,): a mask of the blocks to use, whose number is no part of the program; then there are no gradients.
+    `used` (blocks,): a mask of the blocks to use, whose number is no part of the program; then there are no gradients.
     """
     if len(rows) == 1:
         return _everywhere(lambda parts, params: _summed(of(_block(parts, 0), *params)), rows, params)
     of = jax.checkpoint(of)
 
     def own(parts, params):
-        params, seen = params
-        order = None if seen is None else jnp.argsort(~seen)  # stable
-        n_terms = len(rows) if seen is None else seen.sum()
+        params, used = params
+        order = None if used is None else jnp.argsort(~used)  # stable
+        n_terms = len(rows) if used is None else used.sum()
         return _summed(sum_of_terms(lambda i: of(_block(parts, i if order is None else order[i]), *params), n_terms))
 
-    return _everywhere(own, rows, (params, seen))
+    return _everywhere(own, rows, (params, used))
 
 
 def largest(of, rows: Rows, *params):
@@ -110,8 +110,8 @@ def farthest(values, rows: Rows, most):
 def _of_all(found):
     """The results of all devices, on every device. They are gathered by a sum, whose type says that devices agree."""
     blank = _zeros((jax.lax.axis_size("rows"), *found.shape), found.dtype)
-    told = jax.lax.psum(blank.at[jax.lax.axis_index("rows")].set(found), "rows")
-    return told.reshape(-1, *found.shape[1:])
+    all_found = jax.lax.psum(blank.at[jax.lax.axis_index("rows")].set(found), "rows")
+    return all_found.reshape(-1, *found.shape[1:])
 
 
 def sum_of_terms(of, n_terms):

@@ -83,7 +83,7 @@ def test_sums_of_many_blocks_round_as_one_addition_does():
 def test_some_of_the_blocks_are_summed():
     x = np.arange(12.0, dtype=np.float32)
     seen = jnp.array([True, False, True])
-    found = jax.jit(lambda rows, seen: total(lambda block: block.sum(), rows, seen=seen))(rows_of(x, 3), seen)
+    found = jax.jit(lambda rows, seen: total(lambda block: block.sum(), rows, used=seen))(rows_of(x, 3), seen)
     assert found == x[0::3].sum() + x[2::3].sum()
 
 

@@ -20,7 +20,7 @@ ROOMS = (
     "plots",
     "reports",
 )
-FILES = "_arrays", "_draws", "_partitions", "_rows", "_scaling"
+FILES = "_arrays", "_draws", "_partitions", "_rows", "_scaling", "_tables"
 EVERYTHING = " ".join(
     f"bayesfair.{name}" for name in (*ROOMS, *FILES)
 )  # but for Numba's kernels, which no hook may wrap

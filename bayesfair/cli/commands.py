@@ -82,7 +82,7 @@ def _fit_once(estimator, X, columns, more, arguments):
     """Fit one clustering: print how it ended, and write a table of the rows' clusters."""
     import pandas as pd
 
-    from bayesfair.engines.tables import read_groups  # loads scikit-learn
+    from bayesfair.fairness.groups import read_groups
 
     estimator.fit(X, sensitive_features=columns.sensitive, **more)
     groups = read_groups(estimator, columns.sensitive, len(X))

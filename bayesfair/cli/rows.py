@@ -101,7 +101,7 @@ def _as_observed(estimator, X):
     """The rows (obs, columns) of a table with the columns of the fit, as the posterior holds its own."""
     if not isinstance(estimator, bf.BayesianFairMixture):
         return estimator._read_new(X)
-    from bayesfair.engines.tables import read_columns  # loads scikit-learn
+    from bayesfair._tables import read_columns  # loads scikit-learn
 
     columns = read_columns(estimator, X, estimator.categorical_features, reset=False)
     return np.hstack([columns.continuous, estimator._run.encoder.codes(columns.categorical)])

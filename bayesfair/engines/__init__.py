@@ -15,8 +15,8 @@ _HOMES = {
     "FairletKMeans": "bayesfair.engines.fairlet_kmeans",
     "TiltedKMeans": "bayesfair.engines.tilted_kmeans",
     "VariationalFairClustering": "bayesfair.engines.variational",
-    "check_distinct": "bayesfair.engines.samples",
-    "check_engine": "bayesfair.engines.checks",
+    "check_distinct": "bayesfair._tables",
+    "check_engine": "bayesfair.testing",
     "fairness_path": "bayesfair.engines.path",
 }
 
@@ -34,15 +34,15 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from bayesfair._tables import check_distinct
     from bayesfair.engines.balanced_kmeans import BalancedKMeans
     from bayesfair.engines.base import Engine
     from bayesfair.engines.big_learn import BigLearnMixture
-    from bayesfair.engines.checks import check_engine
     from bayesfair.engines.fair_mixture import FairMixture
     from bayesfair.engines.fairlet_kmeans import FairletKMeans
     from bayesfair.engines.path import fairness_path
-    from bayesfair.engines.samples import check_distinct
     from bayesfair.engines.tilted_kmeans import TiltedKMeans
     from bayesfair.engines.variational import VariationalFairClustering
+    from bayesfair.testing import check_engine
 else:
     __getattr__, __dir__ = lazily(__name__, _HOMES)

@@ -9,12 +9,12 @@ import numpy as np
 from bayesfair._arrays import MANY, cell_masses
 from bayesfair._scaling import Scaling, check_float32, warn_of_scales
 from bayesfair._settings import Count, Positive, Seed
+from bayesfair._tables import check_distinct
 from bayesfair.balanced.centroids import CENTROIDS, Centroids
 from bayesfair.balanced.labels import cheapest_labels
 from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.engines.base import Engine, nearest_center
 from bayesfair.engines.optimize import Outcome
-from bayesfair.engines.samples import check_distinct
 from bayesfair.fairlets.dissimilarity import resolve_dissimilarity
 from bayesfair.fairness.balanced import balance_constraint
 

@@ -8,21 +8,19 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
+from bayesfair._affinities import Nodes
 from bayesfair._arrays import row_blocks
 from bayesfair._check import check_integer, check_weights, message, random_state_of, tell
 from bayesfair._jit import usual_settings
 from bayesfair._memory import give_back_freed
 from bayesfair._scaling import Scaling, standardise
 from bayesfair._settings import check_settings
+from bayesfair._tables import Columns, check_distinct, read_columns
+from bayesfair._whole_fits import whole_or_not
 from bayesfair.distributed.messages import agreed, check_alike, sharing
-from bayesfair.engines.affinities import Nodes
-from bayesfair.engines.data import Data
+from bayesfair.engines.data import UNSPLIT, Data, split_rows
 from bayesfair.engines.optimize import Outcome, converged_or_warn, minimize
-from bayesfair.engines.row_split import UNSPLIT, split_rows
-from bayesfair.engines.samples import check_distinct
-from bayesfair.engines.tables import Columns, read_columns, read_groups, refuse_groups_as_y
-from bayesfair.engines.whole_fits import whole_or_not
-from bayesfair.fairness.groups import Groups
+from bayesfair.fairness.groups import Groups, read_groups, refuse_groups_as_y
 
 LONG = 60.0  # seconds of work above which a user is warned
 FARTHEST = 1e150  # largest distance from the middle of the training rows, in their spreads: squares stay finite
@@ -178,7 +176,7 @@ class Engine(ClusterMixin, BaseEstimator):
         data = Data(columns, groups, weight, seed, split)
         if split.mesh is not None and split.is_small:  # each process fits the rows of all
             own = slice(split.first, split.first + len(groups.code))
-            data = data.taken(np.arange(split.n_obs))._replace(dealing=UNSPLIT, own=own)
+            data = data.take(np.arange(split.n_obs))._replace(workers=UNSPLIT, own=own)
         return data, left_out
 
     def _weights(self, sample_weight, X, n_obs):
@@ -387,7 +385,7 @@ def kmeans_centers(X, n_clusters, data: Data, n_init=1):
         fit = KMeans(n_clusters, n_init=1, random_state=own).fit(X, sample_weight=weight)
         return fit.inertia_, fit.cluster_centers_
 
-    best_first = sorted(data.dealing.dealt(restarted, seeds), key=itemgetter(0))
+    best_first = sorted(data.workers.dealt(restarted, seeds), key=itemgetter(0))
     return np.stack([centers for _, centers in best_first])
 
 

@@ -20,9 +20,9 @@ from bayesfair._rows import Rows
 from bayesfair._scaling import center_and_spread, check_resolution
 from bayesfair._settings import Count, NotNegative, Positive, Seed
 from bayesfair.engines.base import warn_of_work
+from bayesfair.engines.families import Moments
 from bayesfair.engines.gaussians import (
     Gaussians,
-    Moments,
     e_step,
     in_blocks,
     in_order,
@@ -274,7 +274,7 @@ class BigLearnMixture(MixtureEngine):
             self._middle = mean_of_seen(X, data.weight_of, everybody)
         check_start(X, self._middle, data.columns.names, self.min_eigenvalue, everybody)
         weight = data.relative_weight if any(everybody(data.given_weight is not None)) else None
-        rows, self._held = in_blocks(X, self._middle, weight, data.split)
+        rows, self._places = in_blocks(X, self._middle, weight, data.split)
         return SeenRows(rows, *(data.split.placed(np.float32(part)) for part in numbers))
 
     def starts(self, problem, data):
@@ -296,7 +296,7 @@ class BigLearnMixture(MixtureEngine):
         self._parameters = outcome.state.parameters
         mixing, mean, covariance = (np.asarray(part, np.float64) for part in self._parameters)
         self.weights_, self.means_, self.covariances_ = mixing, mean + self._middle, covariance
-        self.labels_ = in_order(log_joint(self._parameters, problem.rows, only_largest=True), self._held)
+        self.labels_ = in_order(log_joint(self._parameters, problem.rows, only_largest=True), self._places)
         used = data.split.of_all(np.unique(self.labels_))
         self._warn_of_empty(f"raise n_init, or ask for fewer components. {SCALE}", used)
 
@@ -304,8 +304,8 @@ class BigLearnMixture(MixtureEngine):
         return -losses
 
     def log_joint(self, columns):
-        rows, held = in_blocks(columns.continuous, self._middle)
-        return in_order(log_joint(self._parameters, rows), held).astype(np.float64)
+        rows, places = in_blocks(columns.continuous, self._middle)
+        return in_order(log_joint(self._parameters, rows), places).astype(np.float64)
 
 
 def mean_of_seen(X, weight_of, everybody):

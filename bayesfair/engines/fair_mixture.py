@@ -3,7 +3,6 @@
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from numbers import Integral
-from operator import itemgetter
 from typing import Any, Literal
 
 import jax
@@ -17,9 +16,10 @@ from bayesfair._jit import jit
 from bayesfair._rows import Rows, total
 from bayesfair._scaling import warn_of_scales
 from bayesfair._settings import Count, NotNegative, Positive, Seed, Share
+from bayesfair._tables import fit_encoder, read_columns
 from bayesfair.distributed.messages import agreed
 from bayesfair.engines.base import kmeans_centers, warn_of_work
-from bayesfair.engines.data import Data, some_rows
+from bayesfair.engines.data import ONE_BLOCK, Data, stratified
 from bayesfair.engines.families import Components, Family, squared_distances, unpack_factor
 from bayesfair.engines.fmc import (
     Ascent,
@@ -34,10 +34,7 @@ from bayesfair.engines.fmc import (
     start_states,
 )
 from bayesfair.engines.mixture import MixtureEngine
-from bayesfair.engines.optimize import Outcome, order_of
-from bayesfair.engines.row_split import ONE_BLOCK
-from bayesfair.engines.samples import stratified
-from bayesfair.engines.tables import fit_encoder, read_columns
+from bayesfair.engines.optimize import Outcome, first_accepted, order_of
 
 DEFAULT_GAP = 0.01
 WEIGHT = 30.0  # initial weight of the exact penalty, per row
@@ -160,7 +157,7 @@ class FairMixture(MixtureEngine):
     other. Tables of more than 131,072 rows, without `batch_size`, are worked on in blocks; about 262,144 rows come before
     all.
 
-    "em" with mini-batches keeps what every batch told last and raises the free energy, a lower bound of the objective.
+    "em" with mini-batches keeps the last E-step of every batch and raises the free energy, a lower bound of the objective.
     "gradient" with mini-batches raises the likelihood of the batch, in ever smaller steps.
 
     References
@@ -261,7 +258,7 @@ class FairMixture(MixtureEngine):
 
     def _some(self, data, rows) -> Data:
         """Some rows, with members of every group and at least as many distinct rows as components."""
-        some = some_rows(data, rows, self.n_components, self.parts, self._numbers)
+        some = data.sample(rows, self.n_components, self.parts, self._numbers)
         absent = [name for name, size in zip(some.groups.names, some.groups.sizes) if size == 0]
         if absent:
             rule, remedy = "keep members of every group", "Raise subsample or gap_subsample, or merge small groups."
@@ -294,51 +291,43 @@ class FairMixture(MixtureEngine):
         """Run every search of `_searches` on these rows (in random order), each continued under the rules of the first."""
         part = self._some(data, stratified(rows, data.split.groups.code, PART))
         few = first_of(problem, MORE)
-        searches, outcomes = self._searches(data.groups), []
-        for rules in searches:
-            after = self._after_exploring(rules, data.split.n_obs, data.groups)
-            outcome = self._strictly(few, self._explorations(part, rules), after, data)
-            if rules is not searches[0]:
-                outcome = self._through(few, outcome.state.parameters, searches[0], data.seed)
-            outcomes.append(outcome)
+        (own, *others), seed = self._searches(data.groups), data.seed
+        outcomes = [self._searched(few, part, own, data)]
+        for rules in others:
+            outcomes.append(self._through(few, self._searched(few, part, rules, data).state.parameters, own, seed))
         outcome = outcomes[order_of(np.array([outcome.loss for outcome in outcomes]))[0]]
-        if bool(np.all(few.seen)):
+        if bool(np.all(few.used)):
             return outcome
         # Start at the first weight again: doubled twice as often, it empties components.
-        return self._strictly(problem, [outcome.state.parameters], searches[0][-1:], data)
+        return self._fair(problem, [self._through(problem, outcome.state.parameters, own[-1:], seed)], own[-1], data)
 
-    def _explorations(self, part, rules):
-        """The best start of each exploration; each uses other rows and another seed."""
-        rows = np.arange(len(part.X))
-        for time, spread_out in enumerate(SPREAD_OUT):
+    def _searched(self, problem, part, rules, data):
+        """Explore until a start leads to fair clusters of more rows; each time on other rows, with another seed."""
+        after, rows = self._after_exploring(rules, data.split.n_obs, data.groups), np.arange(len(part.X))
+
+        def explored(time):
             some = self._some(part, stratified(np.roll(rows, -time * EXPLORE_ROWS), part.groups.code, EXPLORE_ROWS))
-            yield agreed(self._explore(some._replace(seed=part.seed + time), rules, spread_out))
+            start = agreed(self._explore(some._replace(seed=part.seed + time), rules, SPREAD_OUT[time]))
+            return self._through(problem, start, after, data.seed, SPREAD_OUT[time])
 
-    def _strictly(self, problem, starts, rules, data):
-        """Run the starts in order and return the first fair result, or continue the best with twice the weight each time."""
-        evens = len(problem.rows) == 1
+        return self._fair(problem, map(explored, range(len(SPREAD_OUT))), rules[-1], data)
 
-        def advanced(parameters, rules, spread_out=1.0):
-            """(outcome, is it fair?, may the search end?). In one block it ends only if small clusters are even as well."""
-            outcome = self._through(problem, parameters, rules, data.seed, spread_out)
-            fairness = fairness_of(self._family, outcome.state.parameters, problem, data.split)
-            is_fair, even = agreed(self._is_fair(fairness, rules[-1]))
-            return outcome, is_fair, is_fair and (even or not evens)
-
-        found = []
-        for start, spread_out in zip(starts, SPREAD_OUT):
-            outcome, is_fair, done = advanced(start, rules, spread_out)
-            if done:
-                return outcome
-            found.append((not is_fair, np.nan_to_num(outcome.loss, nan=np.inf), outcome))
-        *_, outcome = min(found, key=itemgetter(0, 1))
-        rule = rules[-1]
+    def _fair(self, problem, outcomes, rule, data):
+        """The first fair outcome, or the best one continued until it is fair, with twice the weight each time."""
+        outcome, missing = first_accepted(outcomes, lambda one: self._missing(problem, one, rule, data))
         for _ in range(STRICTER):
-            rule = rule._replace(fairness_weight=2 * rule.fairness_weight, temperature=rule.temperature / 2)
-            outcome, _, done = advanced(outcome.state.parameters, [rule])
-            if done:
+            if not missing:
                 break
+            rule = rule._replace(fairness_weight=2 * rule.fairness_weight, temperature=rule.temperature / 2)
+            outcome = self._through(problem, outcome.state.parameters, [rule], data.seed)
+            missing = self._missing(problem, outcome, rule, data)
         return outcome
+
+    def _missing(self, problem, outcome, rule, data):
+        """2 if an outcome is not fair, 1 if small clusters are not even (in several blocks they need not be), else 0."""
+        fairness = fairness_of(self._family, outcome.state.parameters, problem, data.split)
+        is_fair, even = agreed(self._is_fair(fairness, rule))
+        return (0 if even or len(problem.rows) > 1 else 1) if is_fair else 2
 
     def _through(self, problem, parameters, rules, seed, spread_out=1.0, **settings) -> Outcome:
         """Apply the rules in turn, hot at first if there are several; return the last outcome. `settings`: of the last run."""
@@ -380,32 +369,25 @@ class FairMixture(MixtureEngine):
         return rules[0 if anew else -1 :]
 
     def _explore(self, some, rules, spread_out) -> Components:
-        """The best parameters of `n_init` starts on a sub-sample."""
-        problem = fair_rows(some, self._encoder)
-        points = self._numbers(some.columns).astype(np.float64)
-        starts = self._centers(points, some)
-        hot = range(self._first_hot(rules[0], some.groups), self.n_init)
-        heated = partial(self._family.heated, spread_out=spread_out)
-        parameters = [self._parameters_at(problem, centers) for centers in starts]
-        parameters = [heated(one) if i in hot else one for i, one in enumerate(parameters)]
-        for rule in rules:
-            parameters = self._best_of(problem, parameters, rule, some)
-        return parameters[0]
-
-    def _best_of(self, problem, parameters, rule, some) -> list[Components]:
-        """The KEPT best results of a list of starts, best first.
+        """The best parameters of `n_init` starts on a sub-sample. The KEPT best go on from rule to rule.
 
         Each is a run of its own, so that results are bitwise the same with any number of processes: Adam amplifies rounding.
         """
-        step = Ascent(self._family, self.solver)
-        settings = {"step": step, "max_iter": EXPLORE_ITERATIONS, "patience": PATIENCE}
+        problem = fair_rows(some, self._encoder)
+        points = self._numbers(some.columns).astype(np.float64)
+        parameters = [self._parameters_at(problem, centers) for centers in self._centers(points, some)]
+        for i in range(self._first_hot(rules[0], some.groups), self.n_init):
+            parameters[i] = self._family.heated(parameters[i], spread_out)
+        settings = {"step": Ascent(self._family, self.solver), "max_iter": EXPLORE_ITERATIONS, "patience": PATIENCE}
 
-        def advanced(one):
+        def advanced(one, rule):
             outcome = self._through(problem, one, [rule], some.seed, **settings)
             return outcome.loss, outcome.state.parameters
 
-        losses, reached = zip(*some.dealing.dealt(advanced, parameters))
-        return [reached[i] for i in order_of(np.array(losses))[:KEPT]]
+        for rule in rules:
+            losses, reached = zip(*some.workers.dealt(partial(advanced, rule=rule), parameters))
+            parameters = [reached[i] for i in order_of(np.array(losses))[:KEPT]]
+        return parameters[0]
 
     def _first_hot(self, rule, groups):
         """Index of the first hot start: all under max_gap; with a weight the random ones, as the unfair optimum is near."""

@@ -1,4 +1,4 @@
-"""Mixture components on unconstrained parameters: Gaussian (isotropic, diagonal, full) times independent categoricals.
+"""Gaussian mixtures: densities, E-steps and M-steps, and components on unconstrained parameters, times categoricals.
 
 FMC, eq. (13) and (84)-(87). Arrays (clusters, obs) are three times as fast as (obs, clusters): sums run along rows.
 """
@@ -12,11 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from bayesfair.engines.tables import EncodedTable
+from bayesfair._tables import EncodedTable
 
 COVARIANCE_TYPES = ("isotropic", "diag", "full")
 MIN_VARIANCE = 1e-4  # least variance of a component, in units of the columns' variance
 MIN_COUNT = 1e-3  # rows of a component below which its mean and spread stay unchanged
+ROUNDINGS = 4  # floor of eigenvalues, in roundings of the largest one per coordinate
 UNROLL = 8  # coordinates of a full covariance that one unrolled loop compiles
 FLATTENED = 0.5  # pull of a hot component's level probabilities towards those of all rows
 SMOOTHING = 1e-2  # rows added to every level of a categorical feature, so that no level is impossible
@@ -34,16 +35,51 @@ class Components(NamedTuple):
     logits: Float[ArrayLike, "clusters levels"]
 
 
-class Expected(NamedTuple):
-    """Statistics of the rows that Q, eq. (9), needs: masses, sums of deviations from the old means, counts of the levels.
+class Moments(NamedTuple):
+    """What an E-step tells the M-step, as sums over rows: all that Q, eq. (9), needs.
 
-    `square`: sums of squared deviations, one number in all, (K, d) or (K, d, d).
+    `shift`: of deviations from the means of the E-step. `square`: of their squares, one number in all, (K, d) or (K, d, d).
     """
 
     mass: Float[Array, " clusters"]
     shift: Float[Array, "clusters dim"]
     square: Float[Array, "..."]
-    counts: Float[Array, "clusters levels"]
+    counts: Float[Array, "clusters levels"] | tuple = ()
+
+    def about(self, move: Float[Array, "clusters dim"]) -> "Moments":
+        """The same of deviations from means that lie `move` further."""
+        mass, shift = self.mass[:, None], self.shift
+        if self.square.ndim == 3:
+            across = move[:, :, None] * shift[:, None, :]
+            square = self.square - across - across.mT + (mass * move)[:, :, None] * move[:, None, :]
+        else:
+            summed = jnp.asarray if self.square.ndim else jnp.sum
+            square = self.square - summed(2 * move * shift) + summed(mass * jnp.square(move))
+        return self._replace(shift=shift - mass * move, square=square)
+
+    def centred(self, least):
+        """(mask of the components of more mass than `least`, the steps to their means, variances about these)."""
+        alive, mass = self.mass > least, jnp.maximum(self.mass, least)[:, None]
+        move = jnp.where(alive[:, None], self.shift / mass, 0.0)
+        if self.square.ndim == 3:
+            variance = self.square / mass[:, :, None] - move[:, :, None] * move[:, None, :]
+        elif self.square.ndim == 2:
+            variance = self.square / mass - jnp.square(move)
+        else:
+            variance = (self.square - (mass * jnp.square(move)).sum()) / max(move.shape[1], 1) / self.mass.sum()
+        return alive, move, variance
+
+
+def full_moments(responsibilities, deviation: Float[Array, "clusters dim rows"], counts=()) -> Moments:
+    """The moments of full covariances."""
+    shift = (deviation @ responsibilities[:, :, None])[:, :, 0]
+    square = (responsibilities[:, None] * deviation) @ deviation.mT
+    return Moments(responsibilities.sum(1), shift, square, counts)
+
+
+def log_normal(dim, log_determinant, square):
+    """The log density of a Gaussian in `dim` coordinates, `square` being the squared Mahalanobis distance."""
+    return -0.5 * math.log(2 * math.pi) * dim - 0.5 * (log_determinant + square)
 
 
 @dataclass(frozen=True)
@@ -65,25 +101,20 @@ class Family:
 
     def log_gaussian(self, parameters: Components, table: EncodedTable) -> Float[Array, "clusters obs"]:
         x, mean, spread = table.x.T, parameters.mean, parameters.spread
-        constant = -0.5 * x.shape[0] * math.log(2 * math.pi)
         if self.covariance_type == "isotropic":
             square = jnp.exp(-spread) * squared_distances(mean, table.x, table.square)
-            return constant - 0.5 * (x.shape[0] * spread + square)
-        if self.covariance_type == "diag":
+        elif self.covariance_type == "diag":
             precision = jnp.exp(-spread)
             square = precision @ jnp.square(x) - 2 * (precision * mean) @ x + (precision * mean**2).sum(1)[:, None]
-            return constant - 0.5 * (spread.sum(1)[:, None] + square)
-        factor, log_diagonal = unpack_factor(spread)
+        else:
+            square = whitened_square(unpack_factor(spread)[0], mean, x)
+        return log_normal(len(x), self.log_determinant(spread, len(x))[..., None], square)
 
-        # One coordinate of the whitened rows at a time: the full array (K, d, obs) is slow to differentiate.
-        def add(square, coordinate):
-            direction, offset = coordinate
-            return square + jnp.square(direction @ x - offset[:, None]), None
-
-        coordinates = factor.transpose(2, 0, 1), jnp.einsum("kd,kde->ek", mean, factor)
-        start = jnp.zeros((len(mean), x.shape[1]), jnp.result_type(x, spread))
-        square, _ = jax.lax.scan(add, start, coordinates, unroll=UNROLL)
-        return constant + log_diagonal.sum(1)[:, None] - 0.5 * square
+    def log_determinant(self, spread, dim):
+        """Of the covariances: (clusters,), or one number if they share one."""
+        if self.covariance_type == "isotropic":
+            return dim * spread
+        return spread.sum(1) if self.covariance_type == "diag" else -2 * unpack_factor(spread)[1].sum(1)
 
     def log_levels(self, logits):
         """Log probabilities (K, levels): a softmax within each feature."""
@@ -102,68 +133,61 @@ class Family:
         mean, spread = spread_out * np.asarray(parameters.mean), np.zeros(parameters.spread.shape, np.float32)
         return parameters._replace(mean=mean, spread=spread, logits=logits)
 
-    def expected(self, parameters: Components, table: EncodedTable, responsibilities) -> Expected:
-        """Statistics of the rows, as sums."""
-        mean, mass = parameters.mean, responsibilities.sum(1)
+    def expected(self, parameters: Components, table: EncodedTable, responsibilities) -> Moments:
+        """The moments of the rows."""
+        mean, counts = parameters.mean, responsibilities @ table.levels
+        if self.covariance_type == "full":
+            return full_moments(responsibilities, table.x.T - mean[:, :, None], counts)
+        mass = responsibilities.sum(1)
         shift = responsibilities @ table.x - mass[:, None] * mean
         if self.covariance_type == "isotropic":
             square = (responsibilities * squared_distances(mean, table.x, table.square)).sum()
-        elif self.covariance_type == "diag":
+        else:
             square = jax.vmap(lambda r, m: r @ jnp.square(table.x - m))(responsibilities, mean)
-        else:
-            square = jax.vmap(lambda r, m: (r[:, None] * (table.x - m)).T @ (table.x - m))(responsibilities, mean)
-        return Expected(mass, shift, square, responsibilities @ table.levels)
+        return Moments(mass, shift, square, counts)
 
-    def about(self, known: Expected, old_mean, mean) -> Expected:
-        """Statistics about the means `mean`, from those about `old_mean`."""
-        move, mass, shift = mean - old_mean, known.mass[:, None], known.shift
-        if self.covariance_type == "isotropic":
-            square = known.square - 2 * (move * shift).sum() + (mass * jnp.square(move)).sum()
-        elif self.covariance_type == "diag":
-            square = known.square - 2 * move * shift + mass * jnp.square(move)
-        else:
-            across = move[:, :, None] * shift[:, None, :]
-            square = known.square - across - across.mT + (mass * move)[:, :, None] * move[:, None, :]
-        return known._replace(shift=shift - mass * move, square=square)
-
-    def expected_log_joint(self, parameters: Components, old: Components, known: Expected) -> Float[Array, ""]:
-        """sum_ik r_ik log_joint_ik, from statistics about the means of `old`."""
+    def expected_log_joint(self, parameters: Components, old: Components, known: Moments) -> Float[Array, ""]:
+        """sum_ik r_ik log_joint_ik, from moments about the means of `old`."""
         total = known.mass @ jax.nn.log_softmax(parameters.log_mixing)
         if self.n_levels:
             total = total + (known.counts * self.log_levels(parameters.logits)).sum()
         dim, spread = parameters.mean.shape[1], parameters.spread
         if dim == 0:
             return total
-        square = self.about(known, old.mean, parameters.mean).square
-        if self.covariance_type == "isotropic":
-            quadratic, log_determinant = jnp.exp(-spread) * square, dim * spread * known.mass.sum()
-        elif self.covariance_type == "diag":
-            quadratic, log_determinant = (jnp.exp(-spread) * square).sum(), known.mass @ spread.sum(1)
-        else:
-            factor, log_diagonal = unpack_factor(spread)
-            quadratic = ((factor @ factor.mT) * square).sum()
-            log_determinant = -2 * known.mass @ log_diagonal.sum(1)
-        return total - 0.5 * (quadratic + log_determinant + known.mass.sum() * dim * math.log(2 * math.pi))
+        precision, square = jnp.exp(-spread), known.about(parameters.mean - old.mean).square
+        if self.covariance_type == "full":
+            factor, _ = unpack_factor(spread)
+            precision = factor @ factor.mT
+        n_obs, log_determinant = known.mass.sum(), self.log_determinant(spread, dim)
+        log_determinant = jnp.dot(known.mass if log_determinant.ndim else n_obs, log_determinant)
+        return total - 0.5 * ((precision * square).sum() + log_determinant + n_obs * dim * math.log(2 * math.pi))
 
-    def m_step(self, old: Components, known: Expected) -> Components:
-        """The maximiser of Q, eq. (9), from statistics about the means of `old`; (almost) empty components only lose weight."""
-        alive = (known.mass > MIN_COUNT)[:, None]
-        mass = jnp.maximum(known.mass, MIN_COUNT)[:, None]
-        move = jnp.where(alive, known.shift / mass, 0.0)
-        logits = jnp.where(alive, jnp.log(known.counts + SMOOTHING), old.logits) if self.n_levels else old.logits
+    def m_step(self, old: Components, known: Moments) -> Components:
+        """The maximiser of Q, eq. (9), from moments about the means of `old`; (almost) empty components only lose weight."""
+        alive, move, variance = known.centred(MIN_COUNT)
+        logits = (
+            jnp.where(alive[:, None], jnp.log(known.counts + SMOOTHING), old.logits) if self.n_levels else old.logits
+        )
         log_mixing = jnp.log(jnp.maximum(known.mass, 1e-30) / known.mass.sum())
-        spread = self._spread_of(old, known, mass, move, alive)
+        if self.covariance_type == "isotropic":
+            spread = jnp.log(jnp.maximum(variance, MIN_VARIANCE))
+        elif self.covariance_type == "diag":
+            spread = jnp.where(alive[:, None], jnp.log(jnp.maximum(variance, MIN_VARIANCE)), old.spread)
+        else:
+            spread = jnp.where(alive[:, None, None], pack_precision(variance), old.spread)
         return Components(log_mixing, old.mean + move, spread, logits)
 
-    def _spread_of(self, old, known, mass, move, alive):
-        if self.covariance_type == "isotropic":
-            square = known.square - (mass[:, 0] * jnp.square(move).sum(1)).sum()
-            return jnp.log(jnp.maximum(square / max(move.shape[1], 1) / known.mass.sum(), MIN_VARIANCE))
-        if self.covariance_type == "diag":
-            variance = known.square / mass - jnp.square(move)
-            return jnp.where(alive, jnp.log(jnp.maximum(variance, MIN_VARIANCE)), old.spread)
-        covariance = known.square / mass[:, :, None] - move[:, :, None] * move[:, None, :]
-        return jnp.where(alive[:, :, None], pack_precision(covariance), old.spread)
+
+def whitened_square(factor, mean, x) -> Float[Array, "clusters obs"]:
+    """||F'(x - mu)||^2 for F (K, d, d) and x (dim, obs): one coordinate at a time, as (K, d, obs) is slow to differentiate."""
+
+    def add(square, coordinate):
+        direction, offset = coordinate
+        return square + jnp.square(direction @ x - offset[:, None]), None
+
+    coordinates = factor.transpose(2, 0, 1), jnp.einsum("kd,kde->ek", mean, factor)
+    start = jnp.zeros((len(mean), x.shape[1]), jnp.result_type(x, factor))
+    return jax.lax.scan(add, start, coordinates, unroll=UNROLL)[0]
 
 
 def squared_distances(centers, x, square) -> Float[Array, "clusters obs"]:
@@ -177,11 +201,17 @@ def unpack_factor(spread):
     return jnp.tril(spread, -1) + jax.vmap(jnp.diag)(jnp.exp(log_diagonal)), log_diagonal
 
 
+def floored(covariance, least):
+    """Eigenvalues and vectors of covariances (K, d, d): values at least `least`, and at least what rounds of the largest."""
+    values, vectors = jnp.linalg.eigh((covariance + covariance.mT) / 2)
+    rounding = ROUNDINGS * values.shape[1] * jnp.finfo(values.dtype).eps * values[:, -1:]
+    return jnp.maximum(values, jnp.maximum(least, rounding))[:, None, :], vectors
+
+
 def pack_precision(covariance):
     """The unconstrained form of covariances (K, d, d), eigenvalues floored."""
-    values, vectors = jnp.linalg.eigh(covariance)
-    precision = (vectors / jnp.maximum(values, MIN_VARIANCE)[:, None, :]) @ vectors.mT
-    return _pack(precision)
+    values, vectors = floored(covariance, MIN_VARIANCE)
+    return _pack((vectors / values) @ vectors.mT)
 
 
 def pack_factor(factor):

@@ -24,11 +24,9 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 from bayesfair._arrays import cell_masses, code_masses, namespace
 from bayesfair._jit import jit
 from bayesfair._rows import Rows, each, total
-from bayesfair.engines.data import Data
-from bayesfair.engines.families import Components, Expected, Family
-from bayesfair.engines.row_split import here
-from bayesfair.engines.samples import FEWEST
-from bayesfair.engines.tables import EncodedTable, Encoder, encoded_table
+from bayesfair._tables import EncodedTable, Encoder, encoded_table
+from bayesfair.engines.data import FEWEST, Data, here
+from bayesfair.engines.families import Components, Family, Moments
 from bayesfair.fairness.metrics import gaps_of_shares
 
 INNER_STEPS = 10  # R of Algorithm 2
@@ -74,19 +72,19 @@ class FairRows(NamedTuple):
     """
 
     rows: Rows
-    held: Float[Array, "blocks groups"]
+    counts: Float[Array, "blocks groups"]
     mass: Float[Array, "blocks groups"]
-    seen: Bool[Array, " blocks"] | None
+    used: Bool[Array, " blocks"] | None
     batches: Rows | None = None
 
     @property
     def size(self):
         """Weights of the groups in the blocks in use (groups,)."""
-        return self.mass.sum(0, where=True if self.seen is None else self.seen[:, None])
+        return self.mass.sum(0, where=True if self.used is None else self.used[:, None])
 
     def take(self, blocks):
         """Some of the blocks, all of them in use."""
-        return FairRows(self.rows.take(blocks), self.held[blocks], self.mass[blocks], None)
+        return FairRows(self.rows.take(blocks), self.counts[blocks], self.mass[blocks], None)
 
 
 class Shares(NamedTuple):
@@ -101,51 +99,46 @@ class Shares(NamedTuple):
     log_density: Float[Array, ""]
 
 
-class Standing(NamedTuple):
-    """Result of a pass over the rows at some parameters: the E-step and the shares."""
-
-    expected: Expected
-    shares: Shares
-
-
-class Told(NamedTuple):
+class Remembered(NamedTuple):
     """The last E-step of a mini-batch, A_i of Algorithm 3.
 
-    `expected` holds deviations from `mean`, the means at that time. `entropy`: of the responsibilities.
+    `known` holds deviations from `mean`, the means at that time. `entropy`: of the responsibilities.
     """
 
-    expected: Expected
+    known: Moments
     mean: Float[Array, "*batches clusters dim"]
     entropy: Float[Array, "*batches"]
 
 
 class AscentState(NamedTuple):
-    """State of a run; `rule` may differ between runs, `standing` and `told` save passes over rows and batches."""
+    """State of a run: parameters, and the E-step and the shares there, which saves passes over rows and batches.
+
+    `rule` may differ between runs.
+    """
 
     parameters: Components
+    known: Moments
+    shares: Shares
     adam: optax.ScaleByAdamState
     rate: Float[Array, ""]
     key: PRNGKeyArray
     rule: Rule
-    standing: Standing
-    told: Told | None
+    remembered: Remembered | None
 
 
 def fair_rows(data: Data, encoder: Encoder, batches=None) -> FairRows:
     """All rows of the data, encoded."""
-    split, n_groups = data.split, len(data.groups.names)
-    n_blocks = split.n_blocks(BLOCK)
-    held, mass = [], []
+    n_groups, counts, mass = len(data.groups.names), [], []
 
     def block(some):
         rows = encoded(data, encoder, some)
-        held.append(code_masses(rows.code, n_groups, None))
+        counts.append(code_masses(rows.code, n_groups, None))
         mass.append(code_masses(rows.code, n_groups, rows.weight))
         return rows
 
-    rows = split.in_blocks(block, n_blocks)
-    held, mass = sum(split.everybody(np.array([held, mass]))).astype(np.float32)
-    return FairRows(rows, *map(split.placed, (held, mass, np.ones(n_blocks, bool))), batches)
+    rows = data.blocks(block, BLOCK)
+    totals = data.split.total(np.array([counts, mass])).astype(np.float32)
+    return FairRows(rows, *map(data.split.placed, (*totals, np.ones(len(rows), bool))), batches)
 
 
 def batches_of(data: Data, encoder: Encoder, size) -> Rows:
@@ -186,9 +179,9 @@ def shares_of(family: Family, parameters: Components, problem: FairRows, tempera
     return _passed(family, parameters, problem, temperature, lambda *_: ())[1]
 
 
-def standing_of(family: Family, parameters: Components, problem: FairRows, temperature) -> Standing:
+def e_step(family: Family, parameters: Components, problem: FairRows, temperature) -> tuple[Moments, Shares]:
     """The E-step and the shares, in one pass over the rows."""
-    return Standing(*_passed(family, parameters, problem, temperature, family.expected))
+    return _passed(family, parameters, problem, temperature, family.expected)
 
 
 def _passed(family: Family, parameters: Components, problem: FairRows, temperature, of):
@@ -202,19 +195,20 @@ def _passed(family: Family, parameters: Components, problem: FairRows, temperatu
         density = weight @ jax.nn.logsumexp(log_joint, 0)
         return of(parameters, table, weight * soft), (soft @ member.T, sharp @ member.T, density)
 
-    found, sums = total(of_block, problem.rows, parameters, temperature, seen=problem.seen)
+    found, sums = total(of_block, problem.rows, parameters, temperature, used=problem.used)
     (soft, sharp, density), n_obs = sums, problem.size.sum()
     size = jnp.where(problem.size > 0, problem.size, 1.0)
     return found, Shares(soft / size, sharp / size, sharp.sum(1) / n_obs, density / n_obs)
 
 
-class Judged(NamedTuple):
-    """Parameters, the minimised value and the loss there, and their standing."""
+class Evaluated(NamedTuple):
+    """Parameters, the E-step and the shares there, the value that is minimised, and the loss."""
 
     parameters: Components
+    known: Moments
+    shares: Shares
     value: Float[Array, ""]
     loss: Float[Array, ""]
-    standing: Standing
 
 
 @dataclass(frozen=True)
@@ -235,15 +229,15 @@ class Ascent:
     def __call__(self, problem: FairRows, state: AscentState):
         key, draw = jax.random.split(state.key)
         old, rule, by_batches = state.parameters, state.rule, problem.batches is not None
-        batch, told, known = None, state.told, state.standing.expected
+        batch, remembered, known = None, state.remembered, state.known
         if by_batches:
             at = jax.random.randint(draw, (), 0, len(problem.batches))
             batch = jax.tree.map(lambda part: part[at], problem.batches.parts)
-        if told is not None:
-            told = jax.tree.map(lambda every, one: every.at[at].set(one), told, told_by(self.family, batch, old))
-            known = jax.tree.map(
-                lambda part: part.sum(0), jax.vmap(self.family.about, (0, 0, None))(*told[:2], old.mean)
-            )
+        if remembered is not None:
+            last = remembered_of(self.family, batch, old)
+            remembered = jax.tree.map(lambda every, one: every.at[at].set(one), remembered, last)
+            known = jax.vmap(lambda known, mean: known.about(old.mean - mean))(remembered.known, remembered.mean)
+            known = jax.tree.map(lambda part: part.sum(0), known)
 
         def merit(parameters, shares):
             """(minimised value, loss) given the shares of the rows on which P is measured."""
@@ -251,50 +245,48 @@ class Ascent:
             loss = unfair - shares.log_density
             if self.solver == "em":
                 value = unfair - self.family.expected_log_joint(parameters, old, known) / known.mass.sum()
-                return value, (loss if told is None else value - told.entropy.sum() / known.mass.sum())
+                return value, (loss if remembered is None else value - remembered.entropy.sum() / known.mass.sum())
             if not by_batches:
                 return loss, loss
             density = batch.weight @ jax.nn.logsumexp(self.family.log_joint(parameters, batch.table(self.family)), 0)
             return unfair - density / batch.weight.sum(), loss
 
-        def on_all(parameters):
-            standing = standing_of(self.family, parameters, problem, rule.temperature)
-            return Judged(parameters, *merit(parameters, standing.shares), standing)
+        def evaluated(parameters):
+            own, shares = e_step(self.family, parameters, problem, rule.temperature)
+            return Evaluated(parameters, own, shares, *merit(parameters, shares))
 
-        start = Judged(old, *merit(old, state.standing.shares), state.standing)
+        start = Evaluated(old, state.known, state.shares, *merit(old, state.shares))
         if self.solver == "em":
-            m_step = on_all(self.family.m_step(old, known))
+            m_step = evaluated(self.family.m_step(old, known))
             start = choose(m_step.value < start.value, m_step, start)
         shares = self.shares_nearby(start, problem, rule, draw)
-        moved = climb(lambda parameters: merit(parameters, shares(parameters))[0], state, start.parameters)
-        reached = on_all(moved.parameters)
+        parameters, adam = climb(lambda parameters: merit(parameters, shares(parameters))[0], state, start.parameters)
+        reached = evaluated(parameters)
         stochastic = by_batches and self.solver == "gradient"
-        taken = (reached.value < start.value) | stochastic
-        best = choose(taken, reached, start)
-        rate = state.rate * (CALMER if stochastic else jnp.where(taken, FASTER, SLOWER))
-        state = moved._replace(parameters=best.parameters, rate=rate, key=key, standing=best.standing, told=told)
-        return state, best.loss
+        accepted = (reached.value < start.value) | stochastic
+        best = choose(accepted, reached, start)
+        rate = state.rate * (CALMER if stochastic else jnp.where(accepted, FASTER, SLOWER))
+        return AscentState(*best[:3], adam, rate, key, rule, remembered), best.loss
 
-    def shares_nearby(self, start: Judged, problem: FairRows, rule: Rule, key):
+    def shares_nearby(self, start: Evaluated, problem: FairRows, rule: Rule, key):
         """The shares of all rows as a function of parameters near the start; changes are measured on some blocks."""
         some = problem if len(problem.rows) <= INNER_BLOCKS else some_of(problem, key)
-        on_some = partial(shares_of, self.family, problem=some._replace(seen=None), temperature=rule.temperature)
+        on_some = partial(shares_of, self.family, problem=some._replace(used=None), temperature=rule.temperature)
         if some is problem:  # with so few blocks, `first_of` returns all
             return on_some
-        rest = jax.tree.map(jnp.subtract, start.standing.shares, on_some(start.parameters))
+        rest = jax.tree.map(jnp.subtract, start.shares, on_some(start.parameters))
         return lambda parameters: jax.tree.map(jnp.add, on_some(parameters), rest)
 
 
-def climb(merit, state: AscentState, start: Components) -> AscentState:
-    """INNER_STEPS steps of Adam from `start`."""
+def climb(merit, state: AscentState, start: Components):
+    """(parameters, state of Adam) after INNER_STEPS steps of Adam from `start`."""
 
     def step(_, moved):
         parameters, adam = moved
         uphill, adam = ADAM.update(jax.grad(merit)(parameters), adam)
         return jax.tree.map(lambda part, slope: part - state.rate * slope, parameters, uphill), adam
 
-    parameters, adam = jax.lax.fori_loop(0, INNER_STEPS, step, (start, state.adam))
-    return state._replace(parameters=parameters, adam=adam)
+    return jax.lax.fori_loop(0, INNER_STEPS, step, (start, state.adam))
 
 
 def choose(condition, yes, no) -> Any:
@@ -307,65 +299,63 @@ def some_of(problem: FairRows, key) -> FairRows:
     Blocks with the first FEWEST rows of some group come before others, and among them the block with its first row.
     """
     order = jax.random.permutation(key, len(problem.rows))
-    seen = problem.seen[order]
-    held = jnp.where(seen[:, None], problem.held[order], 0)
-    one, few = (_with_the_first(held, most).any(1) for most in (1, FEWEST))
-    return problem.take(order[jnp.argsort(-jnp.where(seen, 1 * few + one, -1))[:INNER_BLOCKS]])
+    used = problem.used[order]
+    counts = jnp.where(used[:, None], problem.counts[order], 0)
+    one, few = (_with_the_first(counts, most).any(1) for most in (1, FEWEST))
+    return problem.take(order[jnp.argsort(-jnp.where(used, 1 * few + one, -1))[:INNER_BLOCKS]])
 
 
 def first_of(problem: FairRows, n_obs) -> FairRows:
     """The first blocks, about `n_obs` rows, and those with the first FEWEST rows of a group; the others are masked."""
-    held = np.asarray(problem.held)
-    seen = _with_the_first(held, FEWEST).any(1) | (np.arange(len(held)) < -(-n_obs // BLOCK))
+    counts = np.asarray(problem.counts)
+    used = _with_the_first(counts, FEWEST).any(1) | (np.arange(len(counts)) < -(-n_obs // BLOCK))
     # On one device name no device: an array with an explicit place is compiled for again.
-    where = None if problem.rows.mesh is None else problem.seen.sharding
-    return problem._replace(seen=jax.device_put(seen, where))
+    where = None if problem.rows.mesh is None else problem.used.sharding
+    return problem._replace(used=jax.device_put(used, where))
 
 
-def _with_the_first(held, most):
-    """Mask of the blocks that hold some of the first `most` rows of a group (blocks, groups)."""
-    return (held > 0) & (held.cumsum(0) - held < most)
+def _with_the_first(counts, most):
+    """Mask of the blocks with some of the first `most` rows of a group (blocks, groups)."""
+    return (counts > 0) & (counts.cumsum(0) - counts < most)
 
 
 def start_states(family: Family, problem: FairRows, parameters: Components, rule: Rule, rate, seed, solver="em"):
     """A batch of one fresh state."""
     rule = Rule(*(np.float32(part) for part in rule))
-    standing = _standing(family, parameters, problem, rule.temperature)
-    told = None
+    remembered = None
     if problem.batches is not None and solver == "em":
-        told = _told_by_each(family, problem.batches, parameters)
+        remembered = _remembered_of_each(family, problem.batches, parameters)
     elif problem.batches is not None:
         rate = STOCHASTIC * rate
-    state = AscentState(
-        parameters, ADAM.init(parameters), np.float32(rate), jax.random.PRNGKey(seed), rule, standing, told
-    )
+    at = parameters, *_e_step(family, parameters, problem, rule.temperature)
+    state = AscentState(*at, ADAM.init(parameters), np.float32(rate), jax.random.PRNGKey(seed), rule, remembered)
     return jax.tree.map(lambda part: np.asarray(part)[None], state)
 
 
-_standing = jit(standing_of, static_argnames="family")
+_e_step = jit(e_step, static_argnames="family")
 
 
-def told_by(family: Family, batch: GroupedRows, parameters: Components) -> Told:
+def remembered_of(family: Family, batch: GroupedRows, parameters: Components) -> Remembered:
     """The E-step of a mini-batch."""
     table = batch.table(family)
     log_joint = family.log_joint(parameters, table)
     responsibilities = jax.nn.softmax(log_joint, 0)
     entropy = batch.weight @ (jax.nn.logsumexp(log_joint, 0) - (responsibilities * log_joint).sum(0))
-    return Told(family.expected(parameters, table, batch.weight * responsibilities), parameters.mean, entropy)
+    return Remembered(family.expected(parameters, table, batch.weight * responsibilities), parameters.mean, entropy)
 
 
 @jit(static_argnames="family")
-def _told_by_each(family: Family, batches: Rows, parameters: Components) -> Told:
-    return jax.lax.map(lambda batch: told_by(family, batch, parameters), batches.parts)
+def _remembered_of_each(family: Family, batches: Rows, parameters: Components) -> Remembered:
+    return jax.lax.map(lambda batch: remembered_of(family, batch, parameters), batches.parts)
 
 
 def fairness_of(family: Family, parameters: Components, problem: FairRows, split):
     """(share of all rows in each hard cluster (K,), gaps of hard clusters, gaps of soft clusters)."""
-    shape, seen = (len(parameters.mean), problem.mass.shape[1]), np.asarray(problem.seen)
+    shape, used = (len(parameters.mean), problem.mass.shape[1]), np.asarray(problem.used)
     parts = labels_of(family, parameters, problem), problem.rows.parts.code, problem.rows.parts.weight
-    labels, code, weight = (here(part)[seen].ravel() for part in parts)
-    masses = sum(split.everybody(cell_masses(labels, code, shape, weight)))
-    soft = np.asarray(_standing(family, parameters, problem, np.float32(1)).shares.soft)
+    labels, code, weight = (here(part)[used].ravel() for part in parts)
+    masses = split.total(cell_masses(labels, code, shape, weight))
+    soft = np.asarray(_e_step(family, parameters, problem, np.float32(1))[1].soft)
     return masses.sum(1) / masses.sum(), gaps_of_shares(masses / masses.sum(0)), gaps_of_shares(soft)
 
 

@@ -17,10 +17,9 @@ from jaxtyping import Array, Bool, Float, Int
 from bayesfair._arrays import aligned_empty, computed_once, inner_sum, power_of_two, row_blocks, row_numbers
 from bayesfair._jit import jit
 from bayesfair._rows import Rows, each, of_blocks, total
-from bayesfair.engines.families import inverse_of_lower
-from bayesfair.engines.row_split import UNSPLIT, here
+from bayesfair.engines.data import UNSPLIT, here
+from bayesfair.engines.families import Moments, floored, full_moments, inverse_of_lower, log_normal
 
-ROUNDINGS = 4  # floor of eigenvalues, in roundings of the largest one per coordinate
 MIN_MASS = 1e-6  # share of the rows below which a component stays unchanged
 BLOCK = 512  # rows that are processed together
 SHARED = 8  # mean number of rows per pattern from which sharing matrices pays
@@ -32,14 +31,6 @@ class Gaussians(NamedTuple):
     mixing: Float[Array, " clusters"]
     mean: Float[Array, "clusters dim"]
     covariance: Float[Array, "clusters dim dim"]
-
-
-class Moments(NamedTuple):
-    """Expected sufficient statistics per row: mass, mean and second moment of deviations from the old means."""
-
-    mass: Float[Array, " clusters"]
-    shift: Float[Array, "clusters dim"]
-    spread: Float[Array, "clusters dim dim"]
 
 
 class SeenBlock(NamedTuple):
@@ -80,8 +71,8 @@ def in_blocks(X, middle, weight=None, split=UNSPLIT):
     weight = np.broadcast_to(np.float32(1), len(X)) if weight is None else weight
     order, code, sizes = _by_what_they_lack(X, split)
     parts = np.split(order, np.cumsum(list(sizes.values()))[:-1])
-    held = [[part[device :: split.n_devices] for device in range(split.n_devices)] for part in parts]
-    return tuple(_blocks_of(X, middle, weight, code, each, width, split) for each, width in zip(held, sizes)), held
+    places = [[part[device :: split.n_devices] for device in range(split.n_devices)] for part in parts]
+    return tuple(_blocks_of(X, middle, weight, code, each, width, split) for each, width in zip(places, sizes)), places
 
 
 def _by_what_they_lack(X, split):
@@ -161,7 +152,7 @@ def whitened(parameters: Gaussians, seen: Bool[Array, " dim"]) -> Whitened:
     factor = jnp.linalg.cholesky(masked(parameters.covariance, seen))
     whitener = inverse_of_lower(factor)
     log_determinant = 2 * jnp.log(jnp.diagonal(factor, axis1=1, axis2=2)).sum(1)
-    constant = jnp.log(parameters.mixing) - 0.5 * (log_determinant + seen.sum() * math.log(2 * math.pi))
+    constant = jnp.log(parameters.mixing) + log_normal(seen.sum(), log_determinant, 0.0)
     return Whitened(constant, parameters.mean, whitener, whitener.mT @ whitener)
 
 
@@ -219,24 +210,17 @@ def inverse(matrices: Float[Array, "size size batch"]):
     return -swept, log_determinant
 
 
-def m_step(old: Gaussians, statistics: Moments, seen: Bool[Array, " dim"], prior, min_eigenvalue) -> Gaussians:
+def m_step(old: Gaussians, known: Moments, seen: Bool[Array, " dim"], prior, min_eigenvalue) -> Gaussians:
     """Update means and covariances of the coordinates `seen`, weights by eq. (11) with `prior` its eta.
 
     Floored eigenvalues make old and new parts a covariance together, positive under rounding.
     """
-    mass, n_clusters = statistics.mass, old.mixing.shape[0]
-    alive = mass > MIN_MASS
-    safe = jnp.where(alive, mass, 1.0)
-    shift = statistics.shift / safe[:, None]
-    spread = statistics.spread / safe[:, None, None] - shift[:, :, None] * shift[:, None, :]
-    spread = jnp.where(seen[:, None] & seen, spread, old.covariance)
-    values, vectors = jnp.linalg.eigh((spread + spread.mT) / 2)
-    rounding = ROUNDINGS * len(seen) * jnp.finfo(values.dtype).eps * values[:, -1:]
-    spread = (vectors * jnp.maximum(values, jnp.maximum(min_eigenvalue, rounding))[:, None, :]) @ vectors.mT
+    alive, move, covariance = known.centred(MIN_MASS)
+    values, vectors = floored(jnp.where(seen[:, None] & seen, covariance, old.covariance), min_eigenvalue)
     return Gaussians(
-        (mass + prior) / (mass.sum() + n_clusters * prior),
-        jnp.where(alive[:, None] & seen, old.mean + shift, old.mean),
-        jnp.where(alive[:, None, None], spread, old.covariance),
+        (known.mass + prior) / (known.mass.sum() + len(old.mixing) * prior),
+        old.mean + jnp.where(seen, move, 0.0),
+        jnp.where(alive[:, None, None], (vectors * values) @ vectors.mT, old.covariance),
     )
 
 
@@ -255,9 +239,9 @@ def e_step(parameters: Gaussians, rows: tuple[Rows, ...], seen: Bool[Array, " di
         joint, deviation, unknown = completed(parts, block, seen)
         share = block.weight / n_obs
         r = share * jax.nn.softmax(joint, 0)
-        spread = (r[:, None] * deviation) @ deviation.mT + spread_of_unknown(unknown, r, block)
-        moments = Moments(r.sum(1), (deviation @ r[:, :, None])[:, :, 0], spread)
-        return (share * jax.nn.logsumexp(joint, 0)).sum(), moments
+        known = full_moments(r, deviation)
+        known = known._replace(square=known.square + spread_of_unknown(unknown, r, block))
+        return (share * jax.nn.logsumexp(joint, 0)).sum(), known
 
     known = whitened(parameters, seen), count(rows), seen, rotation
     return jax.tree.map(lambda *terms: sum(terms), *(total(of_block, part, *known) for part in rows))
@@ -307,11 +291,11 @@ def log_joint(parameters: Gaussians, rows: tuple[Rows, ...], only_largest=False)
     return [each(of_block, part, *known) for part in rows]
 
 
-def in_order(values, held):
-    """Results of `log_joint` (blocks, .., rows) in the order of this process's rows; `held`: see `in_blocks`."""
+def in_order(values, places):
+    """Results of `log_joint` (blocks, .., rows) in the order of this process's rows; `places`: see `in_blocks`."""
     values = [here(part) for part in values]
-    ordered = np.empty((sum(len(rows) for part in held for rows in part), *values[0].shape[1:-1]), values[0].dtype)
-    for whole, devices in zip(values, held):
+    ordered = np.empty((sum(len(rows) for part in places for rows in part), *values[0].shape[1:-1]), values[0].dtype)
+    for whole, devices in zip(values, places):
         for part, rows in zip(np.split(whole, len(devices), -1), devices):
             ordered[rows] = np.moveaxis(part, -1, 1).reshape(-1, *part.shape[1:-1])[: len(rows)]
     return ordered

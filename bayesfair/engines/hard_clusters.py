@@ -29,7 +29,7 @@ def medians_of(data, scaling, labels, centers):
 def cost_of(data, scaling, labels, centers, power):
     """The weighted sum of ||x - c||^power over all processes' scaled rows, c being the centre of the row's cluster."""
     square = squares(data, scaling, labels, centers)
-    return float(sum(data.split.everybody(data.weight @ (square if power == 2 else np.sqrt(square)))))
+    return float(data.split.total(data.weight @ (square if power == 2 else np.sqrt(square))))
 
 
 def squares(data, scaling, labels, centers):
@@ -49,5 +49,5 @@ def _pulled(data, scaling, labels, centers, pull):
         weight = pull(block, rows)
         mass += np.bincount(own, weight, n_clusters)
         sums += cluster_sums(rows, own, n_clusters, weight)
-    mass, sums = (sum(data.split.everybody(part)) for part in (mass, sums))
+    mass, sums = map(data.split.total, (mass, sums))
     return np.where(mass[:, None] > 0, sums / np.where(mass > 0, mass, 1)[:, None], centers)

@@ -44,10 +44,30 @@ class Outcome(NamedTuple):
         """Indices of the runs by increasing loss, non-finite ones last."""
         return order_of(self.loss)
 
+    def least(self, losses):
+        """The run for which these losses are least."""
+        return self.run(int(order_of(losses)[0]))
+
     @property
     def best(self):
         """The run of least loss."""
-        return self.run(int(self.order[0]))
+        return self.least(self.loss)
+
+
+def first_accepted(outcomes, missing):
+    """(an outcome, what it is missing): the first one of several that misses nothing, and no further one is made.
+
+    If each of them misses something, the one that misses least, of least loss among equals. `missing(outcome)`: a number, 0
+    if the outcome is accepted.
+    """
+    best, rank = None, (np.inf, np.inf)
+    for outcome in outcomes:
+        own = missing(outcome), np.nan_to_num(outcome.loss, nan=np.inf)
+        if best is None or own < rank:
+            best, rank = outcome, own
+        if rank[0] == 0:
+            break
+    return best, rank[0]
 
 
 def order_of(losses):

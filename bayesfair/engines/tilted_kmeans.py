@@ -11,13 +11,11 @@ from sklearn.exceptions import ConvergenceWarning
 from bayesfair._check import listed, message, refuse_unread, tell
 from bayesfair._scaling import center_and_spread, check_costs, scaling_of, warn_of_scales
 from bayesfair._settings import Count, NotNegative, Positive, Seed
+from bayesfair._tables import check_distinct
 from bayesfair.distributed.messages import agreed
 from bayesfair.engines.base import Engine
-from bayesfair.engines.data import some_rows
+from bayesfair.engines.data import free, here
 from bayesfair.engines.hard_clusters import squares
-from bayesfair.engines.optimize import order_of
-from bayesfair.engines.row_split import free, here
-from bayesfair.engines.samples import check_distinct
 from bayesfair.engines.tkm import GradientDescent, TiltedRows, WeightedRows, newton, pooled_losses, start_states
 
 LARGEST_EXPONENT = 1e6  # largest t times squared distance: beyond it float32 cannot tell two exponents apart
@@ -167,7 +165,7 @@ class TiltedKMeans(Engine):
         """The tilt in the units of the solver's rows."""
         square, weight = (here(part).ravel().astype(np.float64) for part in rows.parts[1:])
         tilt, far = self._scaling.cost(self.tilt) if self.tilt else 0.0, max(split.everybody(square.max()))
-        self._mean_square = sum(split.everybody(weight @ square)) / split.n_obs
+        self._mean_square = split.total(weight @ square) / split.n_obs
         exponent = tilt * 4 * far
         if not exponent <= LARGEST_EXPONENT:
             rule = f"keep tilt times squared distances within {LARGEST_EXPONENT:.0e}"
@@ -182,7 +180,7 @@ class TiltedKMeans(Engine):
         if n_obs <= EXPLORE_ROWS:
             return self._descend(problem, self._seeds(data, rng), data.seed)
         drawn = rng.choice(n_obs, EXPLORE_ROWS, replace=False)
-        some = some_rows(data, drawn, self.n_clusters, self.parts, attrgetter("continuous"))
+        some = data.sample(drawn, self.n_clusters, self.parts, attrgetter("continuous"))
         best = self._descend(self._problem_of(some, problem.tilt), self._seeds(some, rng), data.seed)
         return self._descend(problem, agreed(best.state.centers)[None], data.seed)
 
@@ -218,7 +216,7 @@ class TiltedKMeans(Engine):
         self.cluster_centers_ = self._scaling.points(centers)
         self.tilted_sse_ = float(self._scaling.cost(outcome.loss))
         squared, split, weight = squares(data, self._scaling, self.labels_, centers), data.split, data.weight
-        self.inertia_ = float(self._scaling.cost(sum(split.everybody(weight @ squared))))
+        self.inertia_ = float(self._scaling.cost(split.total(weight @ squared)))
         own = (self.labels_ == k for k in range(self.n_clusters))
         members = [(split.of_all(squared[rows]), split.of_all(weight[rows])) for rows in own]
         spreads = [(variance_of(*part), part[0].max()) if len(part[0]) else (np.nan,) * 2 for part in members]
@@ -245,7 +243,7 @@ class TiltedKMeans(Engine):
 def least_pooled(problem, outcome):
     """The run of least `pooled_loss`. The objective itself prefers one large cluster to clear ones of equal sizes."""
     losses = np.where(np.isfinite(outcome.loss), pooled_losses(problem, outcome.state), np.inf)
-    return outcome.run(int(order_of(losses)[0]))
+    return outcome.least(losses)
 
 
 def variance_of(values, weight):

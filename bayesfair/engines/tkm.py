@@ -49,10 +49,11 @@ class TiltedRows(NamedTuple):
 
 
 class Partition(NamedTuple):
-    """Centres and the labels under which the objective is computed."""
+    """Centres, the labels under which the objective is computed, and its parts J_k there."""
 
     centers: Float[Array, "clusters dim"]
     labels: Int[Array, "blocks rows"]
+    losses: Float[Array, " clusters"]
     key: PRNGKeyArray
 
 
@@ -130,9 +131,9 @@ def tilted_weights(problem: TiltedRows, centers, labels) -> Float[Array, "blocks
         return segment_sum(both, block[1][1], n_clusters)
 
     tilted, plain = total(masses, rows, problem.tilt, shift).T
-    held = tilted + (problem.mass - plain) * jnp.exp(-shift)
-    share = lambda block, tilt, shift, held: mass(block, tilt, shift) / held[block[1][1]]  # noqa: E731
-    return each(share, rows, problem.tilt, shift, held)
+    whole = tilted + (problem.mass - plain) * jnp.exp(-shift)
+    share = lambda block, tilt, shift, whole: mass(block, tilt, shift) / whole[block[1][1]]  # noqa: E731
+    return each(share, rows, problem.tilt, shift, whole)
 
 
 def newton_step(problem: TiltedRows, centers, labels):
@@ -211,10 +212,15 @@ def moments(block: tuple[WeightedRows, tuple], centers):
     return sum_of_terms(of_packs, -(-most // PACKS))
 
 
-def refine(problem: TiltedRows, centers, labels):
-    """A Newton step of every centre, halved while it raises its J_k, and not taken if no halving helps."""
+def partition_at(problem: TiltedRows, centers, key) -> Partition:
+    """Every row with its nearest centre."""
+    labels = nearest(problem, centers)
+    return Partition(centers, labels, cluster_losses(problem, centers, labels), key)
+
+
+def refine(problem: TiltedRows, centers, labels, before):
+    """A Newton step of every centre, halved while it raises its J_k, `before`, and not taken if no halving helps."""
     step = newton_step(problem, centers, labels)
-    before = cluster_losses(problem, centers, labels)
 
     def halve(carry):
         i, length, _ = carry
@@ -249,9 +255,8 @@ def newton(problem: TiltedRows, state: Partition):
     refused for that, clusters lost all rows but a few outliers. Neither raises `pooled_loss`, so labels cannot go in circles.
     """
     state = revive(problem, state)
-    centers = refine(problem, state.centers, state.labels)
-    labels = nearest(problem, centers)
-    return Partition(centers, labels, state.key), cluster_losses(problem, centers, labels).sum()
+    state = partition_at(problem, refine(problem, *state[:3]), state.key)
+    return state, state.losses.sum()
 
 
 def pulled(problem: TiltedRows, centers, labels, numbers):
@@ -283,15 +288,15 @@ class GradientDescent:
             return pulled(problem, centers, state.labels, numbers)
 
         centers = jax.lax.fori_loop(0, self.n_epochs, epoch, state.centers)
-        labels = nearest(problem, centers)
-        loss = cluster_losses(problem, centers, labels).sum()
-        return Partition(centers, labels, key), loss, left_to_gain(problem, centers, labels) > NOTHING_LEFT * loss
+        state = partition_at(problem, centers, key)
+        loss = state.losses.sum()
+        return state, loss, left_to_gain(problem, centers, state.labels) > NOTHING_LEFT * loss
 
 
 @jit
 def start_states(problem: TiltedRows, centers, keys):
     """Partitions of all runs."""
-    return Partition(centers, jax.vmap(partial(nearest, problem))(centers), keys)
+    return jax.vmap(partial(partition_at, problem))(centers, keys)
 
 
 @jit

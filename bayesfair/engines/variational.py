@@ -1,6 +1,7 @@
 """`VariationalFairClustering` (VFC) behind scikit-learn's interface; the method is in `vfc`."""
 
 from dataclasses import KW_ONLY, dataclass, field
+from itertools import chain
 from typing import Any, Literal, Self
 
 import jax
@@ -8,14 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import validate_data
 
-from bayesfair._arrays import row_numbers
-from bayesfair._check import Refusal, check_same_rows, message, refuse_unread, tell
-from bayesfair._jit import jit
-from bayesfair._names import Graph, csr_array
-from bayesfair._scaling import Scaling, scaling_of, warn_of_scales
-from bayesfair._settings import Count, NotNegative, Seed
-from bayesfair.distributed.messages import agreed, leads
-from bayesfair.engines.affinities import (
+from bayesfair._affinities import (
     POWERS,
     Nodes,
     check_node_names,
@@ -26,13 +20,18 @@ from bayesfair.engines.affinities import (
     nodes_of_matrix,
     spectral_points,
 )
+from bayesfair._arrays import row_numbers
+from bayesfair._check import Refusal, check_same_rows, message, refuse_unread, tell
+from bayesfair._jit import jit
+from bayesfair._names import Graph, csr_array
+from bayesfair._scaling import Scaling, scaling_of, warn_of_scales
+from bayesfair._settings import Count, NotNegative, Seed
+from bayesfair._tables import check_distinct
+from bayesfair.distributed.messages import agreed, leads
 from bayesfair.engines.base import Engine, kmeans_centers
-from bayesfair.engines.data import some_rows
+from bayesfair.engines.data import FEWEST, free, stratified, weights_as_of_all
 from bayesfair.engines.hard_clusters import cost_of, means_of, medians_of
-from bayesfair.engines.optimize import NOTHING, Outcome
-from bayesfair.engines.row_split import free
-from bayesfair.engines.samples import FEWEST, check_distinct, stratified, weights_as_of_all
-from bayesfair.engines.tables import refuse_groups_as_y
+from bayesfair.engines.optimize import NOTHING, Outcome, first_accepted
 from bayesfair.engines.vfc import (
     FLOOR,
     NEIGHBOURS,
@@ -46,20 +45,20 @@ from bayesfair.engines.vfc import (
     links_of,
     start_states,
 )
-from bayesfair.fairness.groups import Groups
+from bayesfair.fairness.groups import Groups, refuse_groups_as_y
 from bayesfair.fairness.metrics import check_target, cluster_kl
 
 RESTARTS = 10  # of k-means; the best `n_init` are starts, further starts are random rows
 FEW_ROWS, STARTS_OF_FEW, STARTS = 4096, 20, 2  # up to FEW_ROWS rows, more restarts are starts: they take little time
 LARGEST_WEIGHT = 1e12  # of the fairness term, in costs per row: far below it float32 already loses the cost
-PAIRS, FINE_PATH = 3, 4  # pairs of weights on the path; weights between the last unfair and the first fair one
+PATH, FINE_PATH = 6, 4  # weights on the path; steps between the last unfair and the first fair one
 BATCH_ELEMENTS = 2**25  # elements of all soft assignments that advance together
 EXPLORE_ROWS = 2**15  # rows that are explored if the table is more than one block
 BLOCK = 8192  # rows
 ENOUGH = 1000  # least number of rows of a group among them, or the whole group if it is smaller
 HEAVIER = 1.0, 1.1, 1.25, 1.5, 2.0, 3.0  # weights tried on all rows, relative to the one that was fair enough on a part
 
-settled_cut = jit(NormalizedCut.settled)
+cut_of = jit(NormalizedCut.finished)
 
 
 @dataclass(eq=False, repr=False)
@@ -274,7 +273,6 @@ class VariationalFairClustering(Engine):
     def _problem_of(self, data) -> TargetedRows:
         split, X, points, links = data.split, data.X, None, ()
         relative = split.n_obs / data.total_weight
-        n_blocks = 1 if self.objective == "ncut" else split.n_blocks(BLOCK)
         if self.objective == "ncut":
             affinity, weight = self._affinity(data), data.relative_weight
             code, rng = None if self.fairness_weight == 0 else data.groups.code, np.random.default_rng(data.seed)
@@ -288,7 +286,7 @@ class VariationalFairClustering(Engine):
             return SoftRows(x.astype(np.float32), code, weight)
 
         whole = split.placed(np.float32(split.n_obs)), split.placed(self._target(data).astype(np.float32))
-        return TargetedRows(split.in_blocks(block, n_blocks), *whole, links)
+        return TargetedRows(data.blocks(block, split.n_obs if self.objective == "ncut" else BLOCK), *whole, links)
 
     def _affinity(self, data):
         """The affinity (N, N), as given or of nearest neighbours."""
@@ -339,17 +337,20 @@ class VariationalFairClustering(Engine):
         """The best run at the given weight, or at the smallest one that is fair enough; many rows go on from some of them."""
         if len(problem.rows) == 1:
             return self._solve_on(problem, data)
-        some, least = self._some_of(data), np.inf
+        some = self._some_of(data)
         found = self._solve_on(self._problem_of(some), some).state
         centers, fairness_weight = agreed((found.centers, found.fairness_weight))
-        for factor in HEAVIER:
-            run = self._descend(problem, centers[None], [factor * fairness_weight]).best
-            if self.max_fairness_error is None:
-                return run
-            least = min(least, self._error(run, data))
-            if least <= self.max_fairness_error:
-                return run
-        raise self._out_of_reach(least)
+        runs = (self._descend(problem, centers[None], factor * fairness_weight).best for factor in HEAVIER)
+        return next(runs) if self.max_fairness_error is None else self._within(runs, data)
+
+    def _within(self, runs, data):
+        """The first run whose error is at most `max_fairness_error`."""
+        run, beyond = first_accepted(runs, lambda one: max(0.0, self._error(one, data) - self.max_fairness_error))
+        if beyond:
+            bad = f"{self.max_fairness_error}, but the smallest error found is {self.max_fairness_error + beyond:.3g}"
+            remedy = "Raise max_fairness_error, or ask for fewer clusters."
+            raise ValueError(message("max_fairness_error", "be reached on the path of weights", bad, remedy))
+        return run
 
     def _some_of(self, data):
         """About EXPLORE_ROWS rows, more if groups are small, with the groups' masses of all rows."""
@@ -357,7 +358,7 @@ class VariationalFairClustering(Engine):
         enough = max(FEWEST, min(ENOUGH, EXPLORE_ROWS // len(data.groups.names)))
         rows = np.sort(stratified(rng.permutation(row_numbers(len(code))), code, EXPLORE_ROWS, enough))
         points = lambda columns: self._scaling.rows(columns.continuous)  # noqa: E731
-        some = some_rows(data, rows, self.n_clusters, self.parts, points)
+        some = data.sample(rows, self.n_clusters, self.parts, points)
         return some._replace(given_weight=weights_as_of_all(some.groups.code, some.weight, data.group_masses))
 
     def _error(self, run, data):
@@ -375,7 +376,7 @@ class VariationalFairClustering(Engine):
     def _best_of(self, runs, data):
         """The run of least E whose hard clusters have a finite error, or else of least E."""
         ordered = (runs.run(int(at)) for at in runs.order)
-        return next((one for one in ordered if np.isfinite(self._error(one, data))), runs.best)
+        return first_accepted(ordered, lambda one: not np.isfinite(self._error(one, data)))[0]
 
     def _solve_on(self, problem, data) -> Outcome:
         starts = self.starts(problem, data)
@@ -387,7 +388,7 @@ class VariationalFairClustering(Engine):
         if fairness_weight == 0 and self.objective == "kmeans":
             # k-means' own answer as well: softened, a start may end worse.
             starts, others = np.concatenate([starts, starts]), others + [FLOOR] * len(starts)
-        runs = self._descend(problem, starts, [fairness_weight] * len(starts), others)
+        runs = self._descend(problem, starts, fairness_weight, others)
         return self._best_of(runs, data) if fairness_weight > 0 else runs.best
 
     def _scale(self, problem, centers):
@@ -412,34 +413,20 @@ class VariationalFairClustering(Engine):
         return self._scaling.cost(cost, direction * OBJECTIVES[self.objective].degree)
 
     def _fair_enough(self, problem, starts, data, scale) -> Outcome:
-        """Raise weights, two at a time as heavy ones take long, until one suffices; then search below it."""
-        unfair, least = 0.0, np.inf
-        for weights in np.split(scale * np.geomspace(0.05, 20, 2 * PAIRS), PAIRS):
-            runs, errors = self._path(problem, starts, weights, data)
-            least, first = min(least, errors.min()), int(np.argmax(errors <= self.max_fairness_error))
-            if errors.min() <= self.max_fairness_error:
-                below = np.linspace(weights[0] if first else unfair, weights[first], FINE_PATH + 1)[1:]
-                break
-            unfair = weights[-1]
-        else:
-            raise self._out_of_reach(least)
-        finer, errors = self._path(problem, starts, below, data)
-        fair = errors <= self.max_fairness_error
-        return finer[int(np.argmax(fair))] if fair.any() else runs[first]
+        """Raise weights until one suffices, as heavy ones take long; then search between it and the one before."""
 
-    def _out_of_reach(self, least):
-        bad = f"{self.max_fairness_error}, but the smallest error found is {least:.3g}"
-        remedy = "Raise max_fairness_error, or ask for fewer clusters."
-        return ValueError(message("max_fairness_error", "be reached on the path of weights", bad, remedy))
+        def run_at(weight):
+            return self._best_of(self._descend(problem, starts, weight), data)
 
-    def _path(self, problem, starts, weights, data):
-        """The run of least E at each weight, and their fairness errors."""
-        runs = [self._best_of(self._descend(problem, starts, [weight] * len(starts)), data) for weight in weights]
-        return runs, np.array([self._error(one, data) for one in runs])
+        weights = scale * np.geomspace(0.05, 20, PATH)
+        fair = self._within(map(run_at, weights), data)
+        weight = float(fair.state.fairness_weight)
+        unfair = weights[weights < 0.99 * weight].max(initial=0.0)
+        return self._within(chain(map(run_at, np.linspace(unfair, weight, FINE_PATH + 1)[1:-1]), [fair]), data)
 
-    def _descend(self, problem, starts, weights, others=None) -> Outcome:
-        """One run per pair of start and weight, in batches that fit the memory; for `others` see `start_state`."""
-        others = [START] * len(starts) if others is None else others
+    def _descend(self, problem, starts, weight, others=None) -> Outcome:
+        """One run per start, in batches that fit the memory; for `others` see `start_state`."""
+        weights, others = [weight] * len(starts), [START] * len(starts) if others is None else others
         size = max(1, BATCH_ELEMENTS // (int(problem.n_obs) * len(starts[0])))
         parts = []
         for first in range(0, len(starts), size):
@@ -478,7 +465,7 @@ class VariationalFairClustering(Engine):
         if self.objective == "ncut":
             hard = np.equal.outer(np.arange(self.n_clusters), self.labels_)
             log_hard = np.where(hard, np.float32(0), np.float32(-np.inf))
-            cost = float(settled_cut(problem, log_hard[None], None, (), ())[0])
+            cost = float(cut_of(problem, log_hard[None], None, (), ())[0])
             return cost, means_of(*rows, np.zeros((self.n_clusters, data.X.shape[1])))
         centers = (medians_of if self.objective == "kmedians" else means_of)(*rows, centers)
         return cost_of(*rows, centers, OBJECTIVES[self.objective].degree), centers

@@ -95,7 +95,7 @@ class KMeans:
         return own @ x.T, (own * potential).sum()
 
     @staticmethod
-    def settled(problem, log_s, centers, sums, size):
+    def finished(problem, log_s, centers, sums, size):
         """(cost per row, centres, potentials if kept) from the sums about the old centres; `size`: of the clusters.
 
         With the means c' the cost is sum s d(x, c) - sum_k S_k |c' - c|^2.
@@ -120,7 +120,7 @@ class KMedians:
         return pull @ x.T, pull.sum(1)
 
     @staticmethod
-    def settled(problem, log_s, centers, sums, size):
+    def finished(problem, log_s, centers, sums, size):
         first, pull = sums
         centers = first / pull[:, None]
 
@@ -141,7 +141,7 @@ class NormalizedCut:
         return ()
 
     @staticmethod
-    def settled(problem, log_s, centers, sums, size):
+    def finished(problem, log_s, centers, sums, size):
         links, s = problem.links, jnp.exp(log_s[0])
         entries = links.value[:, None] * s.T[links.column]  # a neighbour's assignments are contiguous
         ws = jax.ops.segment_sum(entries, links.row, s.shape[1], indices_are_sorted=True).T
@@ -179,7 +179,7 @@ class Descent:
             return objective.sums(own, self.potential(rows, (), centers), rows.x), own @ problem.member(rows.code).T
 
         sums, masses = total(of_block, problem.rows.beside(log_s), centers)
-        cost, centers, kept = objective.settled(problem, log_s, centers, sums, masses.sum(1))
+        cost, centers, kept = objective.finished(problem, log_s, centers, sums, masses.sum(1))
         loss = cost + fairness_weight * fairness_penalty(masses, problem.target)
         return SoftClusters(log_s, kept, masses, centers, loss, lipschitz, fairness_weight)
 

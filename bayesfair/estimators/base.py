@@ -16,7 +16,7 @@ from bayesfair._memory import free_disk, free_memory, in_words, peak_memory
 from bayesfair._names import DataTree
 from bayesfair._progress import one_place
 from bayesfair._scaling import noted_scaling
-from bayesfair.engines.whole_fits import whole_or_not
+from bayesfair._whole_fits import whole_or_not
 from bayesfair.fairness.groups import names_of_attributes
 from bayesfair.posterior.diagnostics import Note, brief, warn_of_disagreement
 from bayesfair.posterior.draws import is_on_disk

@@ -16,18 +16,10 @@ from bayesfair._numbers import percent
 from bayesfair._progress import one_place
 from bayesfair._scaling import center_and_spread
 from bayesfair._settings import Count, Length, NotNegative, Positive, Seed, check_settings
-from bayesfair.engines.samples import check_distinct
-from bayesfair.engines.tables import (
-    Encoder,
-    categorical_positions,
-    encoder_of,
-    fit_encoder,
-    read_columns,
-    read_groups,
-    refuse_groups_as_y,
-)
-from bayesfair.engines.whole_fits import whole_or_not
+from bayesfair._tables import Encoder, categorical_positions, check_distinct, encoder_of, fit_encoder, read_columns
+from bayesfair._whole_fits import whole_or_not
 from bayesfair.estimators.base import PosteriorEstimator, check_memory
+from bayesfair.fairness.groups import read_groups, refuse_groups_as_y
 from bayesfair.fairness.metrics import gap
 from bayesfair.models.exchange import check_ladder
 from bayesfair.models.factor import SMOOTHING

@@ -21,10 +21,9 @@ from bayesfair._memory import give_back_freed
 from bayesfair._progress import one_place
 from bayesfair._scaling import warn_of_scales
 from bayesfair._settings import Count, Length, Positive, Seed, check_settings
+from bayesfair._tables import categorical_positions, check_distinct, read_columns
+from bayesfair._whole_fits import whole_or_not
 from bayesfair.balanced.placement import balanced_placement
-from bayesfair.engines.samples import check_distinct
-from bayesfair.engines.tables import categorical_positions, read_columns, read_groups, refuse_groups_as_y
-from bayesfair.engines.whole_fits import whole_or_not
 from bayesfair.estimators.base import PosteriorEstimator, check_disk, check_memory, fairlet_bytes, sampler_bytes
 from bayesfair.estimators.mixed_tables import (
     MixedTable,
@@ -45,7 +44,7 @@ from bayesfair.estimators.saved_runs import (
 )
 from bayesfair.fairlets.dissimilarity import Minkowski
 from bayesfair.fairness.balanced import balance_constraint
-from bayesfair.fairness.groups import check_same_attributes, known_groups
+from bayesfair.fairness.groups import check_same_attributes, known_groups, read_groups, refuse_groups_as_y
 from bayesfair.gibbs.cut import Cut
 from bayesfair.gibbs.joint import Joint
 from bayesfair.gibbs.labels import Labels

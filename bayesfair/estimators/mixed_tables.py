@@ -18,7 +18,7 @@ from scipy.special import softmax
 from bayesfair._arrays import cluster_sums, row_blocks
 from bayesfair._check import message, tell
 from bayesfair._scaling import Scaling, center_and_spread, scaling_of
-from bayesfair.engines.tables import FEW_ROWS, Columns, Encoder, encoder_of, fit_encoder
+from bayesfair._tables import FEW_ROWS, Columns, Encoder, encoder_of, fit_encoder
 from bayesfair.fairlets.decomposition import decompose
 from bayesfair.fairlets.dissimilarity import Minkowski
 from bayesfair.gibbs.dimensions import dimensions_that_count

@@ -2,15 +2,16 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from numbers import Real
+from numbers import Number, Real
 from typing import NamedTuple
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesfair._affinities import Nodes
 from bayesfair._arrays import BLOCK, code_masses
-from bayesfair._check import check_integer, check_same_length, check_weights, message, tell
+from bayesfair._check import check_integer, check_same_length, check_same_rows, check_weights, message, tell
 from bayesfair.fairness.values import columns_of, encode_values
 
 FEW_VALUES = 20  # of a column, which may differ in all rows of a small table
@@ -266,6 +267,31 @@ def groups_for_fit(
     if min_group_size is not None:
         attributes = [merge_small_groups(each, min_group_size, name=merged_group_name) for each in attributes]
     return attributes[0] if len(attributes) == 1 else cross_attributes(attributes)
+
+
+def read_groups(estimator, sensitive_features, n_obs, *, needed=True, rows=None, X=None) -> Groups:
+    """`groups_for_fit` with the estimator's settings of groups, if it has them, for the rows of the mask `rows`.
+
+    If `needed`, their absence and columns of `X` that predict them are told.
+    """
+    check_same_rows(X=X, sensitive_features=sensitive_features)
+    X = None if isinstance(X, Nodes) else X
+    if sensitive_features is None and not needed:
+        return Groups(np.zeros(n_obs if rows is None else rows.sum(), np.int32), ("everyone",))
+    settings = {name.removeprefix("target__"): value for name, value in estimator.get_params().items()}
+    merging = {name: settings[name] for name in ("min_group_size", "merged_group_name", "crossed") if name in settings}
+    return groups_for_fit(sensitive_features, n_obs, rows=rows, X=X if needed else None, **merging)
+
+
+def refuse_groups_as_y(y, sensitive_features):
+    """Raise a TypeError for groups in the place of `y`, which nothing reads. Numbers pass: pipelines hand labels on."""
+    if y is None or sensitive_features is not None:
+        return
+    kind = "G" if isinstance(y, Groups) else np.asarray(y).dtype.kind
+    are_numbers = kind in "iufc" or (kind == "O" and all(isinstance(entry, Number) for entry in np.ravel(y)))
+    if not are_numbers:
+        rule, remedy = "be left out", "It is not read. Pass groups as fit(X, sensitive_features=...)."
+        raise TypeError(message("y", rule, "what looks like groups", remedy))
 
 
 def check_shared(argument, values, n_obs, column=""):

@@ -9,8 +9,8 @@ from jaxtyping import Array, Float
 
 from bayesfair._arrays import on_device
 from bayesfair._check import check_features, check_integer, check_same_length, check_same_rows, message
+from bayesfair._tables import EncodedTable
 from bayesfair.engines.families import COVARIANCE_TYPES, Family
-from bayesfair.engines.tables import EncodedTable
 from bayesfair.fairness.groups import encode_groups
 from bayesfair.models.factor import membership_of, penalty_of
 from bayesfair.models.rows import scaled_table

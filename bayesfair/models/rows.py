@@ -8,8 +8,8 @@ import numpyro.distributions as dist
 from jaxtyping import Array, Float
 from numpyro.distributions import constraints
 
+from bayesfair._tables import EncodedTable, encoded_table
 from bayesfair.engines.families import Components, Family, sample_rows
-from bayesfair.engines.tables import EncodedTable, encoded_table
 from bayesfair.models.units import ColumnUnits
 
 

@@ -10,8 +10,8 @@ from bayesfair._arrays import on_device, stack
 from bayesfair._check import attempt
 from bayesfair._draws import Draws, Statistic
 from bayesfair._jit import usual_settings
+from bayesfair._tables import Encoder
 from bayesfair.engines.mixture import check_has_density
-from bayesfair.engines.tables import Encoder
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import gap
 from bayesfair.models.exchange import ladder

@@ -5,9 +5,9 @@ import warnings
 import numpy as np
 
 from bayesfair._arrays import on_device
+from bayesfair._tables import indicators
 from bayesfair.engines.fair_mixture import FairMixture
 from bayesfair.engines.families import Family
-from bayesfair.engines.tables import indicators
 from bayesfair.models.units import ColumnUnits
 
 GAPS = 0.01, 0.05  # largest gaps of the fair starts

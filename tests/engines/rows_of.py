@@ -6,12 +6,11 @@ from types import SimpleNamespace
 import jax
 import numpy as np
 
+from bayesfair._affinities import nearest_neighbors
+from bayesfair._tables import Columns
 from bayesfair.engines import fmc, tkm, variational
-from bayesfair.engines.affinities import nearest_neighbors
-from bayesfair.engines.base import Data
+from bayesfair.engines.data import Data, RowSplit
 from bayesfair.engines.families import Components
-from bayesfair.engines.row_split import RowSplit
-from bayesfair.engines.tables import Columns
 from bayesfair.fairness import encode_groups
 
 
@@ -63,7 +62,7 @@ def mixture_at(family, problem, parameters, rule, solver="em"):
 @partial(jax.jit, static_argnums=0)
 def loss_at(family, parameters, problem, rule):
     """What `FairMixture` minimises, of all rows."""
-    shares = fmc.shares_of(family, parameters, problem._replace(seen=None), rule.temperature)
+    shares = fmc.shares_of(family, parameters, problem._replace(used=None), rule.temperature)
     return fmc.penalty_of_shares(shares, rule) - shares.log_density
 
 

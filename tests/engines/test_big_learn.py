@@ -53,8 +53,8 @@ def em_steps(problem, parameters, matching, n_steps=1):
 
 def log_joint(parameters, X, seen):
     """Of the coordinates `seen`, as if rows lacked the others and as a matching has them."""
-    rows, held = gaussians.in_blocks(X, np.zeros(D))
-    return gaussians.in_order(joint_of_blocks(parameters, rows, seen), held).T
+    rows, places = gaussians.in_blocks(X, np.zeros(D))
+    return gaussians.in_order(joint_of_blocks(parameters, rows, seen), places).T
 
 
 @jax.jit
@@ -182,17 +182,17 @@ def test_a_marginal_step_with_missing_values_is_that_of_the_table_of_its_columns
 
 def test_blocks_hold_every_row_once_by_what_it_lacks(X):
     table = np.where(holes("random", X.shape), X, np.nan)
-    rows, held = gaussians.in_blocks(table, np.zeros(D))
-    assert sorted(np.concatenate([part for (part,) in held])) == list(range(N))
+    rows, places = gaussians.in_blocks(table, np.zeros(D))
+    assert sorted(np.concatenate([part for (part,) in places])) == list(range(N))
     rows = [part.parts for part in rows]
     first = [np.asarray(part.x[:, 0]) for part in rows]  # (blocks, rows), as labels are
-    np.testing.assert_allclose(gaussians.in_order(first, held), np.nan_to_num(table[:, 0]), rtol=1e-6)
+    np.testing.assert_allclose(gaussians.in_order(first, places), np.nan_to_num(table[:, 0]), rtol=1e-6)
     patterns = [np.broadcast_to(part.pattern, part.weight.shape) for part in rows]
     n_lacking = [
         np.stack([(lack[:, at] < D).sum(0) for lack, at in zip(np.asarray(part.lacks), pattern)])
         for part, pattern in zip(rows, patterns)
     ]
-    np.testing.assert_array_equal(gaussians.in_order(n_lacking, held), np.isnan(table).sum(1))
+    np.testing.assert_array_equal(gaussians.in_order(n_lacking, places), np.isnan(table).sum(1))
 
 
 def test_rows_find_what_they_lack_where_one_block_has_as_many_patterns_as_rows(monkeypatch):

@@ -10,11 +10,10 @@ from scipy.special import logsumexp
 import bayesfair as bf
 from bayesfair._arrays import aligned_empty
 from bayesfair._rows import Rows
-from bayesfair.engines import fair_mixture, fmc, optimize, row_split, tkm, variational
+from bayesfair.engines import fair_mixture, fmc, optimize, tkm, variational
+from bayesfair.engines.data import free, stratified, weights_as_of_all
 from bayesfair.engines.families import Family
-from bayesfair.engines.fmc import Ascent, Rule, penalty_of_shares, shares_of, standing_of
-from bayesfair.engines.row_split import free
-from bayesfair.engines.samples import stratified, weights_as_of_all
+from bayesfair.engines.fmc import Ascent, Rule, e_step, penalty_of_shares, shares_of
 from bayesfair.fairness import encode_groups
 
 N, DIM, K = 700, 3, 4
@@ -33,7 +32,7 @@ def data():
 
 def in_blocks(monkeypatch, size=128):
     """Tables of the size of `data` in blocks of so many rows."""
-    monkeypatch.setattr(row_split, "ONE_BLOCK", N - 1)
+    monkeypatch.setattr("bayesfair.engines.data.ONE_BLOCK", N - 1)
     monkeypatch.setattr(variational, "BLOCK", size)
     monkeypatch.setattr(fmc, "BLOCK", size)
 
@@ -67,7 +66,7 @@ def test_q_follows_from_expected_statistics(data, monkeypatch):
 
     @jax.jit
     def told():
-        table, known = rows.table(family), standing_of(family, old, blocked, RULE.temperature).expected
+        table, known = rows.table(family), e_step(family, old, blocked, RULE.temperature)[0]
         responsibilities = rows.weight * jax.nn.softmax(family.log_joint(old, table), 0)
         places = old, family.m_step(old, known)
         q = [(responsibilities * family.log_joint(at, table)).sum() for at in places]
@@ -89,8 +88,12 @@ def test_an_iteration_in_blocks_is_that_of_all_rows_at_once(data, monkeypatch):
     for one, other in zip(states[0].parameters, states[1].parameters, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-2, atol=5e-3)
     ours = states[1]
-    afresh = jax.jit(lambda: standing_of(family, ours.parameters, problems[1], RULE.temperature))()
-    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5), ours.standing, afresh)
+    afresh = jax.jit(lambda: e_step(family, ours.parameters, problems[1], RULE.temperature))()
+    jax.tree.map(
+        lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5),
+        (ours.known, ours.shares),
+        afresh,
+    )
 
 
 def few_of_one_group(data):
@@ -104,7 +107,7 @@ def test_parts_of_the_blocks_have_somebody_of_every_group(data, monkeypatch):
     monkeypatch.setattr(fmc, "FEWEST", 4)
     blocked = mixture_problems(few_of_one_group(data), monkeypatch, "isotropic", 64)[3]
     np.testing.assert_array_equal(fmc.first_of(blocked, 64).size[2], blocked.size[2])  # all of a small one
-    assert fmc.first_of(blocked, 64).seen.sum() == 3
+    assert fmc.first_of(blocked, 64).used.sum() == 3
     for inner, least in ((2, WEIGHT[200]), (3, float(blocked.size[2]))):
         monkeypatch.setattr(fmc, "INNER_BLOCKS", inner)
         for seed in range(8):
@@ -266,7 +269,9 @@ def test_iterations_of_many_rows_hold_little_of_each():
     assert temporary(descent, soft, start) / n_obs < 80
     problem = tkm.TiltedRows(Rows(tkm.WeightedRows(x, weight, weight)), *[number] * 3)
     labels = struct((1, n_blocks, size), np.int32)
-    state = tkm.Partition(struct((1, k, dim), np.float32), labels, struct((1, 2), np.uint32))
+    state = tkm.Partition(
+        struct((1, k, dim), np.float32), labels, struct((1, k), np.float32), struct((1, 2), np.uint32)
+    )
     assert temporary(tkm.newton, problem, state) / n_obs < 48
 
 

@@ -9,7 +9,7 @@ import pytest
 from engines.toy_engine import CentredKMeans, squared
 
 import bayesfair as bf
-from bayesfair.engines import checks
+from bayesfair import testing as checks
 
 
 class Rising(CentredKMeans):

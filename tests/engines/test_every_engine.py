@@ -14,8 +14,8 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from tiers import tiers
 
 import bayesfair as bf
-from bayesfair.engines import checks
-from bayesfair.engines.checks import GROUP, table
+from bayesfair import testing as checks
+from bayesfair.testing import GROUP, table
 
 ENGINES = [
     bf.FairMixture(2, n_init=2, max_gap=0.3, tol=1e-4, max_iter=500, random_state=0),

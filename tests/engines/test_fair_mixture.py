@@ -15,12 +15,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
 import bayesfair as bf
-from bayesfair.engines import fair_mixture, optimize, row_split
+from bayesfair._tables import Columns, fit_encoder, read_columns
+from bayesfair.engines import fair_mixture, optimize
 from bayesfair.engines.fair_mixture import FairMixture
 from bayesfair.engines.families import Family
 from bayesfair.engines.fmc import CORNER, Ascent, Rule, excess, penalty_of_shares, shares_of, start_states
 from bayesfair.engines.optimize import minimize
-from bayesfair.engines.tables import Columns, fit_encoder, read_columns
 from bayesfair.fairness import encode_groups
 from bayesfair.fairness.metrics import cluster_gap, group_masses
 
@@ -278,7 +278,7 @@ def test_mini_batches_sub_samples_and_gradients_come_near_and_no_cluster_is_lost
 def test_rows_that_repeat_are_no_fewer_components(monkeypatch):
     """Nine rows of 600 differ from the others: a tenth of them has too few."""
     monkeypatch.setattr(fair_mixture, "EXPLORE_ROWS", 60)
-    monkeypatch.setattr(row_split, "ONE_BLOCK", 599)
+    monkeypatch.setattr("bayesfair.engines.data.ONE_BLOCK", 599)
     monkeypatch.setattr(fair_mixture, "PART", 90)
     X = np.zeros((600, 2))
     X[::70] = 5 + 3 * np.random.default_rng(0).normal(size=(9, 2))
@@ -354,7 +354,7 @@ def test_ctrl_c_ends_the_fit_whatever_was_still_to_come(data, monkeypatch, block
 
     monkeypatch.setattr(optimize, "_chunk", interrupted)
     monkeypatch.setattr(FairMixture, "_is_fair", lambda *_: (False, False))
-    monkeypatch.setattr(row_split, "ONE_BLOCK", 10 if blocked else 2**17)
+    monkeypatch.setattr("bayesfair.engines.data.ONE_BLOCK", 10 if blocked else 2**17)
     with (
         pytest.warns(RuntimeWarning, match="Interrupted after 25 iterations"),
         pytest.warns(ConvergenceWarning, match="interrupted after 25 iterations|Remedy: raise n_init"),

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
 
 import bayesfair as bf
-from bayesfair.engines.affinities import nearest_neighbors, nodes_of_graph, nodes_of_matrix, spectral_points
+from bayesfair._affinities import nearest_neighbors, nodes_of_graph, nodes_of_matrix, spectral_points
 from bayesfair.engines.variational import NEIGHBOURS, links_of
 
 KARATE = nx.karate_club_graph()

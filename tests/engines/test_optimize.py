@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bayesfair._compilations import compilations
 from bayesfair.engines.base import kmeans_centers
-from bayesfair.engines.optimize import CHUNK, Outcome, converged_or_warn, minimize
+from bayesfair.engines.optimize import CHUNK, Outcome, converged_or_warn, first_accepted, minimize
 from bayesfair.engines.variational import relocate_empty
 
 
@@ -115,6 +115,18 @@ def test_empty_clusters_take_the_rows_that_suit_their_own_least():
     cost = np.array([[0.0, 5, 5], [0.0, 5, 5], [3.0, 5, 5], [9.0, 1, 9]])
     labels = relocate_empty(np.array([0, 0, 0, 1]), cost, [2])
     np.testing.assert_array_equal(labels, [0, 0, 2, 1])
+
+
+def test_the_first_accepted_outcome_ends_a_search_and_else_the_one_that_misses_least_is_best():
+    def outcomes(*losses):
+        return (Outcome(i, loss, None, 1, Outcome.CONVERGED) for i, loss in enumerate(losses))
+
+    runs = outcomes(3.0, 2.0, 1.0)
+    assert first_accepted(runs, lambda one: [1, 0, 0][one.state])[0].state == 1
+    assert next(runs).state == 2  # was not made
+    for losses, missing, best in (((3.0, 2.0), (1, 1), 1), ((3.0, 2.0), (1, 2), 0), ((np.nan, 2.0, 2.0), (1, 1, 1), 1)):
+        outcome, missed = first_accepted(outcomes(*losses), lambda one, missing=missing: missing[one.state])
+        assert (outcome.state, missed) == (best, missing[best])
 
 
 def test_more_clusters_than_distinct_rows_are_refused():

@@ -10,11 +10,11 @@ from engines.rows_of import fair, links_of_neighbours, mixture_at, random_compon
 from sklearn.cluster import KMeans
 
 import bayesfair as bf
+from bayesfair._tables import Columns, fit_encoder
 from bayesfair.engines import big_learn, variational, vfc
 from bayesfair.engines.families import Family
 from bayesfair.engines.fmc import Ascent, Rule
 from bayesfair.engines.gaussians import Gaussians, in_blocks
-from bayesfair.engines.tables import Columns, fit_encoder
 from bayesfair.fairness import encode_groups
 from bayesfair.fairness.groups import target_proportions
 from bayesfair.fairness.metrics import group_masses, rows_off
@@ -90,8 +90,8 @@ def test_the_normalized_cut_is_that_of_copies_linked_as_their_rows_are():
         within, volume = jnp.einsum("ki,ij,kj->k", s, copies, s), s @ copies.sum(1)
         return K - (within / volume).sum()
 
-    settled = jax.jit(lambda log_s: variational.NormalizedCut.settled(problem, log_s, None, (), ()))
-    cost, _, potential = settled(np.log(s)[None])
+    finished = jax.jit(lambda log_s: variational.NormalizedCut.finished(problem, log_s, None, (), ()))
+    cost, _, potential = finished(np.log(s)[None])
     value, gradient = jax.jit(jax.value_and_grad(cut))(s[:, ROWS])
     np.testing.assert_allclose(cost, value, rtol=1e-5)
     gradient = len(ROWS) * np.asarray(gradient)[:, first(ROWS)]

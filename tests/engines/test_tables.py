@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 import bayesfair as bf
-from bayesfair.engines.tables import encoder_of, fit_encoder, read_columns
+from bayesfair._tables import encoder_of, fit_encoder, read_columns
 from bayesfair.posterior.settings import as_attribute, of_attribute
 
 N = 30

@@ -12,9 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from bayesfair.engines import tkm
-from bayesfair.engines.row_split import RowSplit
+from bayesfair.engines.data import RowSplit
 from bayesfair.engines.tilted_kmeans import TiltedKMeans
-from bayesfair.engines.tkm import Partition
 from bayesfair.fairness import distance_report
 
 # One row of X is far from all others.
@@ -34,7 +33,7 @@ def definition(X, centers, labels, tilt):
 
 
 losses, pooled, refine, nearest = map(jax.jit, (tkm.cluster_losses, tkm.pooled_loss, tkm.refine, tkm.nearest))
-newton, newton_step = map(jax.jit, (tkm.newton, tkm.newton_step))
+newton, newton_step, partition_at = map(jax.jit, (tkm.newton, tkm.newton_step, tkm.partition_at))
 
 
 def loss_of(problem, centers, labels):
@@ -48,7 +47,7 @@ def problem_of(X, tilt):
 
 def start_at(problem, centers):
     centers = np.asarray(centers, np.float32)
-    return Partition(centers, nearest(problem, centers), jax.random.PRNGKey(0))
+    return partition_at(problem, centers, jax.random.PRNGKey(0))
 
 
 @pytest.mark.parametrize("tilt", [1e-4, 1.0])
@@ -124,7 +123,7 @@ def test_refinement_never_raises_the_objective_and_the_nearest_centre_can():
         centers, labels = np.float32(3 * rng.normal(size=(3, 1))), np.int32(rng.integers(3, size=(1, 12)))
         before, closest = loss_of(problem, centers, labels), nearest(problem, centers)
         raised += bool(loss_of(problem, centers, closest) > before * (1 + 1e-5))
-        refined = refine(problem, centers, labels)
+        refined = refine(problem, centers, labels, losses(problem, centers, labels))
         assert loss_of(problem, refined, labels) <= before * (1 + 1e-6)
         most = pooled(problem, centers, labels) * (1 + 1e-6)
         assert max(pooled(problem, centers, closest), pooled(problem, refined, labels)) <= most

@@ -4,6 +4,7 @@ import itertools
 import os
 import warnings
 from functools import partial
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -16,11 +17,10 @@ from sklearn.metrics import adjusted_rand_score
 from tiers import tiers
 
 import bayesfair as bf
-from bayesfair.engines import row_split, variational, vfc
-from bayesfair.engines.data import Data
+from bayesfair._tables import Columns
+from bayesfair.engines import variational, vfc
+from bayesfair.engines.data import Data, RowSplit
 from bayesfair.engines.optimize import Outcome
-from bayesfair.engines.row_split import RowSplit
-from bayesfair.engines.tables import Columns
 from bayesfair.engines.variational import OBJECTIVES, Descent, VariationalFairClustering
 
 
@@ -53,7 +53,7 @@ def test_the_objective_never_increases(data, objective, weight):
 def test_the_cost_of_tight_clusters_is_that_of_their_rows(objective, blocked, monkeypatch):
     """A thousandth as wide as they are apart: float32 distances from inner products lose half of it."""
     if blocked:  # "kmeans" alone has blocks
-        monkeypatch.setattr(row_split, "ONE_BLOCK", 299)
+        monkeypatch.setattr("bayesfair.engines.data.ONE_BLOCK", 299)
         monkeypatch.setattr(variational, "BLOCK", 64)
     rng = np.random.default_rng(0)
     blob = rng.integers(3, size=300)
@@ -181,7 +181,7 @@ def run_at(data, k, weight, **settings):
     X, group = data
     code = np.unique(group, return_inverse=True)[1]
     problem = targeted(X - X.mean(0), code, np.bincount(code) / len(code), est.objective)
-    run = est._descend(problem, (X - X.mean(0))[None, :k], [weight]).best
+    run = est._descend(problem, (X - X.mean(0))[None, :k], weight).best
     gradient = np.asarray(gradient_of(est.step, problem, run.state))
     gap = (np.exp(run.state.log_s[0]) * gradient).sum(0) - gradient.min(0)
     return run, float(gap.mean()) / abs(float(run.loss))
@@ -256,21 +256,20 @@ def test_the_penalty_is_exact_near_its_target_and_never_negative():
         np.testing.assert_allclose(ours, exact, rtol=5e-3, atol=1e-9)
 
 
-def test_the_fairness_error_is_that_of_the_clusters_returned(data, monkeypatch):
+def test_the_fairness_error_is_that_of_the_clusters_returned(data):
     """An empty cluster takes one row, so that nobody of two groups is there: not within any bound."""
     X, group = data
     groups = bf.fairness.encode_groups(group)
     log_s = np.full((1, 3, len(X)), -20.0)
     log_s[0, np.arange(len(X)) % 2, np.arange(len(X))] = 0.0
-    run = type("Run", (), {"state": type("State", (), {"log_s": log_s})})
-    outcome = type("Runs", (), {"best": run, "order": [0], "run": staticmethod(lambda _: run)})
-    monkeypatch.setattr(VariationalFairClustering, "_descend", lambda *_: outcome)
-    target = groups.sizes / len(X)
+    run = SimpleNamespace(loss=1.0, state=SimpleNamespace(log_s=log_s))
+    runs = SimpleNamespace(order=[0], run=lambda _: run)
     rows = Data(Columns(X, None), groups, None, 0, RowSplit(None, (len(X),), groups))
-    runs, errors = VariationalFairClustering(3)._path(None, np.zeros((1, 3, 3)), [1.0], rows)
-    assert runs == [run]
-    assert np.isinf(errors).all()
-    assert np.isfinite(bf.fairness.kl_error(log_s[0].argmax(0), groups, target))  # what was judged before
+    est = VariationalFairClustering(3, max_fairness_error=1e9)
+    assert est._best_of(runs, rows) is run  # there is no better one
+    with pytest.raises(ValueError, match="the smallest error found is inf"):
+        est._within([run], rows)
+    assert np.isfinite(bf.fairness.kl_error(log_s[0].argmax(0), groups, groups.sizes / len(X)))  # of the run as it is
 
 
 def test_a_cluster_without_a_group_is_said(data):

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import bayesfair as bf
-from bayesfair.engines.tables import read_columns
+from bayesfair._tables import read_columns
 from bayesfair.models import sampler
 
 N = 60

@@ -8,7 +8,7 @@ import polars
 import pytest
 
 import bayesfair as bf
-from bayesfair.engines.tables import Columns
+from bayesfair._tables import Columns
 from bayesfair.estimators.mixed_tables import mixed_table
 from bayesfair.fairness import encode_groups
 from bayesfair.gibbs import Dispersion, Joint, Labels, Minkowski

@@ -26,10 +26,10 @@ made["tilted labels"] = bf.distributed.gather(est.labels_, rows)
 FITS = """
 import jax
 from bayesfair._compilations import compilations
-from bayesfair.engines import base, fair_mixture, fmc, row_split, tilted_kmeans, variational
+from bayesfair.engines import base, data as of_fit, fair_mixture, fmc, tilted_kmeans, variational
 
 fmc.BLOCK = variational.BLOCK = tilted_kmeans.BLOCK = 64
-row_split.ONE_BLOCK = 300
+of_fit.ONE_BLOCK = 300
 variational.EXPLORE_ROWS = tilted_kmeans.EXPLORE_ROWS = 200
 minimize, explored, gather = base.minimize, [], bf.distributed.gather
 

@@ -1,7 +1,7 @@
 """Tables of continuous and categorical columns, encoded for mixtures: chosen by name, position, mask or dtype."""
 
 from decimal import Decimal
-from numbers import Number, Real
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,11 +9,10 @@ from jaxtyping import Float
 from sklearn.preprocessing import OrdinalEncoder
 from sklearn.utils.validation import validate_data
 
-from bayesfair._arrays import namespace
+from bayesfair._arrays import distinct_places, namespace
 from bayesfair._check import (
     check_columns,
     check_finite,
-    check_same_rows,
     check_storable,
     column_names,
     is_date,
@@ -21,8 +20,6 @@ from bayesfair._check import (
     place,
 )
 from bayesfair._scaling import center_and_spread, check_costs, check_resolution, here_alone
-from bayesfair.engines.affinities import Nodes
-from bayesfair.fairness.groups import Groups, groups_for_fit
 
 NAMES_OF_ROWS = 0.9  # levels per row above which a column is taken to name the rows
 FEW_ROWS = 20  # number of rows up to which a level per row is plausible
@@ -165,31 +162,6 @@ def read_columns(estimator, X, categorical_features, *, reset, allow_nan=False) 
     return Columns(_numbers(table[:, rest], names), categorical, names)
 
 
-def read_groups(estimator, sensitive_features, n_obs, *, needed=True, rows=None, X=None) -> Groups:
-    """`groups_for_fit` with the estimator's settings of groups, if it has them, for the rows of the mask `rows`.
-
-    If `needed`, their absence and columns of `X` that predict them are told.
-    """
-    check_same_rows(X=X, sensitive_features=sensitive_features)
-    X = None if isinstance(X, Nodes) else X
-    if sensitive_features is None and not needed:
-        return Groups(np.zeros(n_obs if rows is None else rows.sum(), np.int32), ("everyone",))
-    settings = {name.removeprefix("target__"): value for name, value in estimator.get_params().items()}
-    merging = {name: settings[name] for name in ("min_group_size", "merged_group_name", "crossed") if name in settings}
-    return groups_for_fit(sensitive_features, n_obs, rows=rows, X=X if needed else None, **merging)
-
-
-def refuse_groups_as_y(y, sensitive_features):
-    """Raise a TypeError for groups in the place of `y`, which nothing reads. Numbers pass: pipelines hand labels on."""
-    if y is None or sensitive_features is not None:
-        return
-    kind = "G" if isinstance(y, Groups) else np.asarray(y).dtype.kind
-    are_numbers = kind in "iufc" or (kind == "O" and all(isinstance(entry, Number) for entry in np.ravel(y)))
-    if not are_numbers:
-        rule, remedy = "be left out", "It is not read. Pass groups as fit(X, sensitive_features=...)."
-        raise TypeError(message("y", rule, "what looks like groups", remedy))
-
-
 def categorical_positions(X, categorical_features):
     """Positions of the categorical columns: named, numbered or masked; None takes those without numbers."""
     if isinstance(categorical_features, tuple) and not categorical_features:
@@ -305,3 +277,40 @@ def _check_hashable(column, where):
         rule, got = "hold single values", f"an entry of column {where} that is not one ({error})"
         remedy = "Unpack it into columns of its own, or drop the column."
         raise TypeError(message("X", rule, got, remedy)) from error
+
+
+def distinct_rows(points, n_parts, argument, everybody=here_alone, first=0):
+    """Numbers in the whole table of `n_parts` rows that differ, or an error; `points(rows)`: some of this process's.
+
+    `everybody(value)` gathers a value over the processes, `first`: number of rows in those before this one.
+    """
+    own = distinct_places(points, n_parts)
+    kinds = np.concatenate(everybody(points(own)))
+    found = np.unique(kinds, axis=0, return_index=True)[1]
+    if len(found) < n_parts:
+        rule = f"be at most the number of distinct rows, {len(found)}"
+        raise ValueError(message(argument, rule, n_parts, "Ask for fewer, or check why rows repeat."))
+    return np.concatenate(everybody(own + first))[found[:n_parts]]
+
+
+def check_distinct(X, n_clusters):
+    """Check that a table has as many distinct rows as clusters are asked for.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_obs, n_features)
+        Features.
+    n_clusters : int
+        Number of clusters.
+
+    Raises
+    ------
+    ValueError
+        If fewer rows differ.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfair as bf
+    >>> bf.engines.check_distinct(np.array([[0.0], [0.0], [1.0]]), 2)
+    """
+    distinct_rows(X.__getitem__, n_clusters, "n_clusters")

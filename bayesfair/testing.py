@@ -1,4 +1,4 @@
-"""What every engine must do, as checks for an engine of your own, in scikit-learn's manner."""
+"""What every engine must do: checks for an engine of your own, in scikit-learn's manner."""
 
 import warnings
 
