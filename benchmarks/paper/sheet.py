@@ -17,6 +17,7 @@ LOWER = {
     "KL error",
     "NLL",
     "least KL of a round",
+    "KL to the truth",
     "SSE",
     "tilted SSE",
     "variance",

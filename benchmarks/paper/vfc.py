@@ -22,10 +22,7 @@ WHY_OTHER_DATA = (
     "The paper does not print its points: ours follow the authors' code. "
     "At lambda = 10 these k-medians have the smaller E, 285.4 against 287.1 of the balanced ones."
 )
-WHY_LEAST = (
-    "The cost is lower and so is the fairness error; Balance looks at the worst cluster alone. "
-    "At the paper's Balance: see below."
-)
+WHY_LEAST = "The cost and the fairness error are lower, and so is Balance, which is that of the worst cluster alone."
 WHY = {
     ("kmedians", "Adult"): WHY_LEAST,
     ("kmedians", "Bank"): WHY_LEAST,
