@@ -5,7 +5,7 @@ BAYESFAIR_DATA=... python benchmarks/calibration.py [--truths 200] [--dear 50] [
 Truths differ in kind (round, unequal spreads, elongated, t with 3 degrees, curved), number of clusters (2 to 6), groups (2 or
 4) and overlap. `--dear`: on how many of them the targets over fairlets, "calibrated" and the mixture run. What `--keep` has is
 not run again.
-Figures are means over truths, in percent, with Monte Carlo errors over truths. "error of pairs": the mean absolute difference of
+Figures are means over truths, in percent, with Monte Carlo errors. "error of pairs": the mean absolute difference of
 the stated probability that two rows are together and how often they are, over ten classes of it. "pairs of 95%": how many of
 those stated to be together with at least 95% are. "sets", "balls", "sure rows": how often they hold what they should in 90%.
 """
