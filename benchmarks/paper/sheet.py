@@ -17,7 +17,6 @@ LOWER = {
     "KL error",
     "NLL",
     "least KL of a round",
-    "KL to the truth",
     "SSE",
     "tilted SSE",
     "variance",
