@@ -19,7 +19,7 @@ from types import FunctionType
 from typing import Literal, NamedTuple, get_args
 
 import bayesfair as bf
-from bayesfair._check import message
+from bayesfair._check import check_integer, message
 from bayesfair._settings import Count, Declared, Length, Positive, Seed, declared
 from bayesfair.cli.columns import THOUSANDS
 from bayesfair.cli.entry import EXIT_STATUSES, WrongUse
@@ -80,8 +80,9 @@ SETTINGS = {  # {title in the help: {parameter: option}}
         "inverse_temperature": Option(
             "--inverse-temperature",
             "LAMBDA",
-            "weight of one unit of loss: dispersion, holmes-walker, or a number such as 0.5. Targets over fairlets take two "
-            "numbers, 0.2,0.9: for fairlets and for clusters. The unit is that of the features, after --standardize",
+            "weight of one unit of loss: dispersion, calibrated, holmes-walker, or a number such as 0.5. Targets over "
+            "fairlets take two numbers, 0.2,0.9: for fairlets and for clusters. The unit is that of the features, after "
+            "--standardize",
         ),
         "num_chains": Option("--num-chains", "N", "number of chains"),
         "num_warmup": Option("--num-warmup", "N", "steps of each chain before its first draw"),
@@ -332,6 +333,20 @@ def _assign(parser):
     _share(parser.add_argument_group("reading the table, and writing CSV"), *READING)
 
 
+def _calibrate(parser):
+    _share(parser, "run_file")
+    _add(parser, "--n-tables", _tables, default=50, metavar="N", help="number of simulated tables")
+    usual = "what the inverse temperature is multiplied by, such as 0.5,1 (default: six from 0.25 to 1.4)"
+    _add(parser, "--multiples", _multiples, metavar="M[,M]", help=usual)
+    _add(
+        parser, "--n-jobs", Count | Literal[-1], metavar="N", help="tables at the same time; -1: one on each processor"
+    )
+    _share(parser, "--seed")
+    _add(parser, "--out", _path, metavar="FILE", help="also write the table: CSV, Parquet or Feather, by its ending")
+    _share(parser, "--overwrite")
+    _share(parser.add_argument_group("writing CSV"), *FORMAT)
+
+
 def _plot(parser, metavar="DIR"):
     _share(parser, "run_file", "--overwrite")
     _add(parser, "--out", _path, required=True, metavar=metavar)
@@ -369,6 +384,7 @@ COMMANDS = {
     "modes": (_run, "print which modes a run found, and how much mass each has"),
     "memberships": (_memberships, "write each row's cluster, its probability and the runner-up, as a table"),
     "assign": (_assign, "put new rows into the clusters of a saved run, one by one or together and balanced"),
+    "calibrate": (_calibrate, "say how often a run's probabilities are right, in simulated tables; the run keeps it"),
     "plot": (_plot, "draw the pictures of a saved run"),
     "report": (_report, "write one self-contained HTML page about a saved run"),
     "check": (_check, "audit clusters that somebody else made: which groups are short, and what a repair takes"),
@@ -491,6 +507,18 @@ def _numbers(option, text):
 
 def _count(option, text):
     return _declared(declared(Count), str, option, text)
+
+
+def _tables(option, text):
+    return check_integer(option, _count(option, text), minimum=2, remedy="Two tables are the fewest.")
+
+
+def _multiples(option, text):
+    with suppress(ValueError):
+        numbers = tuple(map(float, _fields(option, text)))
+        if all(0 < number < inf for number in numbers):
+            return numbers
+    raise WrongUse(message(option, "be numbers above zero with commas between", repr(text), "Write for example 0.5,1."))
 
 
 def _temperature(option, text):

@@ -254,6 +254,21 @@ def _write(table, arguments):
     print(f"wrote {arguments.out}: {len(table)} rows")
 
 
+def calibrate(arguments):
+    """Simulate tables, print how often the run's statements are true in them, and keep that in the run."""
+    _check_table_out(arguments)
+    run_file = output.place_for(arguments.run_file)
+    estimator = _loaded(run_file)
+    settings = {} if arguments.multiples is None else {"multiples": arguments.multiples}
+    settings |= {"n_jobs": arguments.n_jobs, "random_state": arguments.seed, "progress_bar": output.shows_progress()}
+    table = bf.posterior.calibration(estimator, arguments.n_tables, **settings)
+    print(f"{table.round(3).to_string()}\n\n{output.wrapped(table.attrs['sentence'])}\n")
+    status = output.save(estimator, run_file)[1]
+    if arguments.out is not None:
+        _write(table.reset_index(), arguments)
+    return status
+
+
 def plot(arguments):
     """Draw the pictures of a run into a folder, which is made if needed."""
     output.check_output([output.place_for(arguments.out / name) for name in output.PICTURES], arguments)

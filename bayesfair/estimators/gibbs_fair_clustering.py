@@ -1,11 +1,13 @@
 """`GibbsFairClustering`: the sampler behind scikit-learn's interface, its posterior as an ArviZ tree."""
 
+import warnings
 from functools import wraps
 from os import PathLike
 from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._check import (
@@ -56,6 +58,7 @@ from bayesfair.gibbs.run import Chains, InMemory, KeepFairlets, draw, warm_up
 from bayesfair.gibbs.target import Dispersion, Table
 from bayesfair.gibbs.targets import resolve_target, resolve_temperature
 from bayesfair.gibbs.thinning import suitable_thinning
+from bayesfair.posterior.calibrating import CALIBRATION, as_fact, calibration
 from bayesfair.posterior.draws import as_labels
 from bayesfair.posterior.files import read_run, read_tree
 from bayesfair.posterior.point_estimates import map_partition
@@ -73,8 +76,10 @@ from bayesfair.posterior.schema import (
 from bayesfair.posterior.settings import NOT_KEPT, as_attribute, of_attribute
 from bayesfair.posterior.store import begin_run, check_store, is_stored
 from bayesfair.posterior.tables import evenly_spaced
+from bayesfair.posterior.temperatures import LAMBDA_MULTIPLE
 from bayesfair.posterior.tree import build_tree, cluster_means, draws_of
 
+SHORT = 500  # sweeps, and draws, of the run that is calibrated
 PREDICTIVE_DRAWS = 400  # draws over which memberships of new rows are averaged
 _SEARCH = "Use modes=bf.gibbs.ModeSearch"
 WITHDRAWN = {
@@ -126,10 +131,12 @@ class GibbsFairClustering(PosteriorEstimator):
         fairlets by themselves, then clusters given them. "optimal", `bayesfair.gibbs.Optimal`, keeps the optimal fairlets.
     loss : {"kmeans", "manhattan", "kl", "itakura-saito", "binary"} or object, default "kmeans"
         The clustering loss: a name, a `bayesfair.gibbs.Minkowski` norm, or a `bayesfair.gibbs.Loss` of your own.
-    inverse_temperature : {"dispersion", "holmes-walker"}, number, pair or Dispersion, default "dispersion"
+    inverse_temperature : {"dispersion", "calibrated", "holmes-walker"}, number, pair or Dispersion, default "dispersion"
         "dispersion" samples lambda = 1 / (2 sigma^2) from its conjugate law; lambda_f and lambda_c follow from it. A
-        `bayesfair.gibbs.Dispersion` sets its gamma prior. "holmes-walker" (2017) fixes it by the residuals around the starting
-        clusters. A number is lambda, fixed, for "labels"; a pair is (lambda_f, lambda_c), fixed, for the other targets.
+        `bayesfair.gibbs.Dispersion` sets its gamma prior. "calibrated" does the same at the multiple of lambda whose
+        statements score best in simulated tables, see `bayesfair.posterior.calibration`. "holmes-walker" (2017) fixes it by
+        the residuals around the starting clusters. A number is lambda, fixed, for "labels"; a pair is (lambda_f, lambda_c),
+        fixed, for the other targets.
     categorical_features : array-like, optional
         Names, positions or a mask of the columns that are categories. By default the columns of a data frame that hold no
         numbers.
@@ -209,7 +216,7 @@ class GibbsFairClustering(PosteriorEstimator):
         *,
         target: Literal["labels", "joint", "cut", "optimal"] | Labels | Joint | Cut | Optimal = "labels",
         loss: Literal["kmeans", "manhattan", "kl", "itakura-saito", "binary"] | Minkowski | Loss = "kmeans",
-        inverse_temperature: Literal["dispersion", "holmes-walker"]
+        inverse_temperature: Literal["dispersion", "calibrated", "holmes-walker"]
         | float
         | tuple[float, float]
         | Dispersion = "dispersion",
@@ -311,6 +318,7 @@ class GibbsFairClustering(PosteriorEstimator):
         self._check_room(rows, self.num_draws)
         self._draw_seed()
         check_distinct(rows, self.n_clusters)
+        self._calibrate(X, sensitive_features, weight)
         table = self._table(rows, groups, weight)
         if self._loss.translation_invariant and self._mixed.n_numbers:
             warn_of_scales(rows[:, : self._mixed.n_numbers], self._mixed.names)
@@ -334,11 +342,29 @@ class GibbsFairClustering(PosteriorEstimator):
             weight,
             self.n_clusters,
             loss,
-            resolve_temperature(self.inverse_temperature),
+            resolve_temperature(self.inverse_temperature, self._multiple),
             degrees,
             self._seed,
             self.progress_bar,
         )
+
+    def _calibrate(self, X, sensitive_features, weight):
+        """Find the multiple of lambda, by a calibration of a short run, if it is asked for."""
+        self._multiple, self._calibration = 1.0, None
+        if self.inverse_temperature != "calibrated":
+            return
+        if weight is not None:
+            rule, remedy = "be left out with inverse_temperature='calibrated'", "Use 'dispersion', the default."
+            raise ValueError(message("sample_weight", rule, "weights", remedy))
+        settings = {"modes": None, "random_state": self._seed} | dict.fromkeys(("num_warmup", "num_draws"), SHORT)
+        short = clone(self).set_params(inverse_temperature="dispersion", **settings)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the fit itself tells them
+            short.fit(X, sensitive_features=sensitive_features)
+        if UNFINISHED in short.posterior_.attrs:
+            raise KeyboardInterrupt
+        self._calibration = calibration(short, random_state=self._seed, progress_bar=self.progress_bar)
+        self._multiple = self._calibration.attrs["multiple"]
 
     def _law_of(self, X, groups, target, temperature, seed, memory=None):
         """The prepared law of other rows, encoded like those of the fit, without weights: of a simulated table."""
@@ -459,6 +485,12 @@ class GibbsFairClustering(PosteriorEstimator):
     def _loss(self):
         return resolve_loss(self.loss)
 
+    def _keep(self, name, value):
+        """Keep a fact of the run among its attributes, on disk too if it is stored."""
+        if self._store is not None:
+            self._store.keep(name, value)
+        self.posterior_.attrs[name] = value
+
     def _read_new(self, X):
         """New rows as checked numbers (N, numeric columns)."""
         where = np.array(self._mixed.where, int) if self._mixed.where else ()
@@ -529,7 +561,10 @@ class GibbsFairClustering(PosteriorEstimator):
             law
         )
         if earlier is not None:
-            facts |= {name: earlier.attrs[name] for name in ("fairlet_gap", "small_groups") if name in earlier.attrs}
+            carried = "fairlet_gap", "small_groups", CALIBRATION
+            facts |= {name: earlier.attrs[name] for name in carried if name in earlier.attrs}
+        if self._calibration is not None:
+            facts[CALIBRATION] = as_fact(self._calibration)
         facts = self._facts(**facts)
         made = self._draw_in_memory if self._store is None else self._draw_to_store
         tree = made(chains, num_draws, table, earlier, facts)
@@ -586,6 +621,7 @@ class GibbsFairClustering(PosteriorEstimator):
         self._mixed, self._dissimilarity = MixedTable(**self._names["mixed"]), self._loss.dissimilarity
         self.n_features_in_ = self._mixed.n_numbers + len(self._mixed.where)
         self.thinning_ = int(tree.attrs["sweeps_per_draw"])
+        self._multiple, self._calibration = float(tree.attrs.get(LAMBDA_MULTIPLE, 1.0)), None
         self.n_iter_ = self.num_warmup + self.thinning_ * tree["posterior"].sizes["draw"]
 
     def _derived(self):

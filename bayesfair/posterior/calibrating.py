@@ -19,13 +19,16 @@ from bayesfair.fairness.balanced import constraint_of
 from bayesfair.posterior.membership import label_sets
 from bayesfair.posterior.relabelling import align, apply_permutations
 from bayesfair.posterior.schema import groups_of, observed_features, weight_of
+from bayesfair.posterior.settings import as_attribute, of_attribute
 from bayesfair.posterior.tables import count_labels, one_hot
 
 MULTIPLES = 0.25, 0.35, 0.5, 0.7, 1.0, 1.4
 STATEMENTS = "pairs", "likeliest cluster", "credible ball", "label set"
 MOST_ROWS = 500  # of a simulated table
+DEFAULT = 0.0, 0.0, 1.0  # the `Dispersion` of the rule "dispersion"
 LEVEL = 0.9  # of credible balls, label sets, and the statements of the sentence
-BINS = 10
+BINS, DIGITS = 10, 6
+CALIBRATION = "calibration"  # the attribute of a tree that holds the table
 WARM_UP, DRAWS = 100, 150  # sweeps and draws of a run
 LOOKS, LONGEST = 1.2e7, 5  # of a run, and sweeps from draw to draw, at most
 
@@ -45,6 +48,8 @@ def calibration(
     having its share of every cluster. Tables are drawn from it, with the run's groups and known clusters. The run's target,
     loss and rule for the inverse temperature are applied to each, and what is stated is compared with the truth. What is found
     holds as far as the rows of the run look like such a mixture. Ctrl-C keeps the tables that are done.
+
+    The run keeps the result: `est.save` stores it, and `bayesfair.report` shows it.
 
     Parameters
     ----------
@@ -109,7 +114,35 @@ def calibration(
         tallies = _run(trial, seeds, est.n_jobs if n_jobs is None else n_jobs, progress_bar)
     if len(tallies) < n_tables:
         tell(f"Interrupted: the calibration rests on the {len(tallies)} of {n_tables} tables made so far.", Interrupted)
-    return _table(np.stack(tallies), multiples, trial)
+    table = _table(np.stack(tallies), multiples, trial)
+    est._keep(CALIBRATION, as_fact(table))
+    return table
+
+
+def as_fact(table) -> str:
+    """The table of `calibration` as an attribute of a tree."""
+    columns = {name: np.round(table[name].to_numpy(), DIGITS).tolist() for name in table.columns}
+    curve = {name: np.round(values, DIGITS).tolist() for name, values in table.attrs["curve"].items()}
+    multiples = table.index.get_level_values("multiple").unique().tolist()
+    return as_attribute({"multiples": multiples, "columns": columns, "attrs": table.attrs | {"curve": curve}})
+
+
+def kept_calibration(tree) -> "DataFrame | None":
+    """The table of `calibration` that a tree holds; None without one."""
+    import pandas as pd
+
+    if CALIBRATION not in tree.attrs:
+        return None
+    kept = of_attribute(tree.attrs[CALIBRATION])
+    table = pd.DataFrame(kept["columns"], _index(kept["multiples"]))
+    table.attrs.update(kept["attrs"])
+    return table
+
+
+def _index(multiples):
+    import pandas as pd
+
+    return pd.MultiIndex.from_product([multiples, STATEMENTS], names=["multiple", "statement"])
 
 
 def _refuse(est):
@@ -205,7 +238,8 @@ def _trial(est, multiples) -> _Trial:
     asked = {name: getattr(target, name) for name in ("size_min", "size_max") if hasattr(target, name)}
     constraint = constraint_of(some, getattr(target, "min_balance", "exact"), K, **asked)
     truths = Truths(truth, some, balanced_counts(constraint, some, truth.share))
-    return _Trial(est, target, resolve_temperature(est.inverse_temperature), truths, multiples, len(X))
+    rule = resolve_temperature(est.inverse_temperature, est._multiple)
+    return _Trial(est, target, rule, truths, multiples, len(X))
 
 
 def _for_rows(target, ratio):
@@ -226,12 +260,12 @@ def _for_rows(target, ratio):
 
 def _run(trial, seeds, n_jobs, progress_bar):
     """Tallies of the tables, as many as Ctrl-C leaves time for; at least two."""
-    from joblib import delayed
+    from joblib import delayed, effective_n_jobs
 
     from bayesfair.gibbs.run import tasks
 
     pool, found = tasks(n_jobs), []
-    at_once = pool._effective_n_jobs()
+    at_once = effective_n_jobs(pool.n_jobs)
     try:
         with progress(len(seeds), "simulated tables", progress_bar) as bar:
             while len(found) < len(seeds):
@@ -331,16 +365,16 @@ def _table(tallies, multiples, trial):
     import pandas as pd
 
     values, se = jackknife(_figures, tallies)
-    index = pd.MultiIndex.from_product([multiples, STATEMENTS], names=["multiple", "statement"])
     names = ["stated", "true", "error", "score"]
-    table = pd.DataFrame(values.reshape(-1, 4), index, names)
+    table = pd.DataFrame(values.reshape(-1, 4), _index(multiples), names)
     table[[f"{name}_se" for name in names]] = se.reshape(-1, 4)
     best = multiples[int(values[:, 0, 3].argmin())]
     n_rows = len(trial.truths.groups.code)
     right, doubt = jackknife(right_at, tallies[:, :, 0])
     told = {one: (float(value), float(off)) for one, value, off in zip(multiples, right, doubt)}
     facts = {"multiple": best, "n_tables": len(tallies), "n_rows": n_rows, "curve": _curve(tallies[:, :, 0], multiples)}
-    text = sentence(told, best, trial.truths.truth.is_elongated, len(tallies), n_rows, trial.n_obs)
+    kind = {"is_elongated": trial.truths.truth.is_elongated, "is_default": trial.rule == DEFAULT}
+    text = sentence(told, best, len(tallies), n_rows, trial.n_obs, **kind)
     table.attrs.update(facts, sentence=text)
     return table
 
@@ -353,12 +387,11 @@ def _curve(tallies, multiples):
     return {"multiple": [multiples[m] for m in of]} | {name: values.tolist() for name, values in columns.items()}
 
 
-def sentence(right, best, is_elongated, n_tables, n_rows, n_obs):
+def sentence(right, best, n_tables, n_rows, n_obs, *, is_elongated=False, is_default=False):
     """What was found, by {multiple: (share of statements of 90% that are true, its standard error)}."""
     kind = "elongated normal clusters" if is_elongated else "normal clusters"
-    names = {one: f"{one:g} times the run's inverse temperature" for one in right} | {
-        1: "the run's inverse temperature"
-    }
+    own = "the default inverse temperature" if is_default else "the run's inverse temperature"
+    names = {one: f"{one:g} times {own}" for one in right} | {1: own}
     shown = [one for one in dict.fromkeys((1, best)) if one in right]
     told = "; ".join(_of_cases(names[one] if one == shown[0] else f"{one:g} times it", *right[one]) for one in shown)
     text = f"If these rows came from {kind}, statements of 90% {told}. "

@@ -100,6 +100,12 @@ class StoredRun:
             write_root(self.path, nodes, _plain(tree.attrs) | own)
             delete_chunks(self.path / LABELS, before)
 
+    def keep(self, name, value):
+        """Give the root an attribute."""
+        self.check_place()
+        nodes, attributes = read_root(self.path)
+        write_root(self.path, nodes, {**attributes, name: value})
+
     def check_place(self):
         """Raise a FileNotFoundError if the folder is gone from its path: moved, deleted or replaced."""
         try:

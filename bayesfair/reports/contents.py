@@ -10,6 +10,7 @@ from bayesfair._names import DataFrame
 from bayesfair._numbers import (
     INTERVAL,
     alike,
+    fine_percent,
     intervals,
     more_or_less,
     percent,
@@ -21,6 +22,7 @@ from bayesfair.fairness.distances import distance_report
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import balance, cluster_balance, group_masses, rows_off
 from bayesfair.fairness.plain import plain_kmeans, share_above
+from bayesfair.posterior.calibrating import kept_calibration
 from bayesfair.posterior.found_modes import modes
 from bayesfair.posterior.guarantees import has_groups, masses_of
 from bayesfair.posterior.membership import DOUBTFUL, misclassification_probability, runners_up
@@ -51,6 +53,7 @@ from bayesfair.posterior.schema import (
     weight_of,
 )
 from bayesfair.posterior.tables import count_labels
+from bayesfair.posterior.temperatures import LAMBDA_MULTIPLE
 from bayesfair.posterior.tree import cluster_means
 from bayesfair.posterior.view import View
 from bayesfair.reports.templates import YES_OR_NO, as_table
@@ -58,6 +61,10 @@ from bayesfair.reports.templates import YES_OR_NO, as_table
 SHOWN_ROWS, SHOWN_FEATURES, SHOWN_GROUPS = 15, 12, 12
 INTERVALS = 6  # columns of intervals that fit a sheet of paper
 SHARE = "share of "
+HOW_TO_CALIBRATE = (
+    "How often such probabilities are right can be found out by simulation: bayesfair calibrate run.nc, or "
+    "bayesfair.posterior.calibration(est) in Python."
+)
 SHOWN_VALUES = 4  # values that fit a line beside the rest
 MANY_OUTSIDE = (
     0.2  # share of the point estimate's means outside their intervals above which the tables contradict each other
@@ -308,6 +315,27 @@ def _in_words(column):
 
 def _unused(name, columns):
     return name if name not in columns else _unused(f"{name} (feature)", columns)
+
+
+def calibration_text(contents):
+    """What a calibration found, or how to make one; "" for a posterior without an inverse temperature."""
+    table, about = kept_calibration(contents.tree), contents.tree.attrs
+    if table is None:
+        return HOW_TO_CALIBRATE if about.get("estimator") == "GibbsFairClustering" and contents.weight is None else ""
+    own = about.get(LAMBDA_MULTIPLE) if about.get("inverse_temperature") == "calibrated" else None
+    return table.attrs["sentence"] + ("" if own is None else f" This run was sampled at {own:g} times the default.")
+
+
+def calibration_table(contents):
+    """Head and rows: what is stated, how often it is true, and their difference, at every multiple; None without one."""
+    table = kept_calibration(contents.tree)
+    if table is None:
+        return None
+    cells = table.reset_index()
+    columns = {"multiple": [f"{one:g}" for one in cells["multiple"]], "statement": cells["statement"].tolist()}
+    columns |= {name: [fine_percent(one) for one in cells[name]] for name in ("stated", "true")}
+    columns["difference in bins"] = [f"{one:.3f} ± {se:.3f}" for one, se in zip(cells["error"], cells["error_se"])]
+    return as_table(columns)
 
 
 def doubt_by_group(contents):

@@ -11,6 +11,7 @@ from bayesfair._draws import in_words
 from bayesfair._names import DataTree
 from bayesfair._numbers import alike, counted, interval, r_hat, significant
 from bayesfair._progress import progress
+from bayesfair.posterior.calibrating import CALIBRATION
 from bayesfair.posterior.diagnostics import brief, diagnostic_vars, is_guide, judge, reading, scalar_table
 from bayesfair.posterior.membership import DOUBTFUL
 from bayesfair.posterior.pairs import matched_sentence
@@ -22,6 +23,8 @@ from bayesfair.reports import contents as limits
 from bayesfair.reports.contents import (
     SHOWN_FEATURES,
     SHOWN_GROUPS,
+    calibration_table,
+    calibration_text,
     centre_table,
     cluster_table,
     cluster_traits,
@@ -37,6 +40,7 @@ from bayesfair.reports.contents import (
     units_in_words,
 )
 from bayesfair.reports.pictures import (
+    draw_calibration,
     draw_co_clustering,
     draw_fairlets,
     draw_modes,
@@ -140,6 +144,7 @@ NAMED = {  # settings that are told in words: {term: (the parameter, its default
         "dispersion",
         {
             "dispersion": "sampled, as if the loss were that of a dispersion around the clusters",
+            "calibrated": "sampled likewise, at the multiple that simulated tables chose",
             "holmes-walker": "fixed by Holmes and Walker (2017) before sampling",
         },
     ),
@@ -220,7 +225,7 @@ def _provenance(contents):
 
 def _settings(contents):
     """Pairs of a fact or setting and its value, and versions of libraries."""
-    left_out = ("estimator", "provenance", "bayesfair_version", "format")
+    left_out = ("estimator", "provenance", "bayesfair_version", "format", CALIBRATION)
     return [*((name, value) for name, value in contents.tree.attrs.items() if name not in left_out), *versions()]
 
 
@@ -240,6 +245,9 @@ PARTS = {  # of the page, in the words of its template, and what each is read fr
     "uncertainty": draw_uncertainty,
     "profile": draw_profile,
     "uncertain": uncertain_table,
+    "calibration": calibration_text,
+    "calibration_table": calibration_table,
+    "calibration_picture": draw_calibration,
     "co_clustering": draw_co_clustering,
     "matched": lambda contents: matched_sentence(contents.tree) or None,
     "matched_picture": draw_fairlets,

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesfair._numbers import counted, percent
+from bayesfair.plots.calibration_plot import calibration
 from bayesfair.plots.checks import trace
 from bayesfair.plots.pairs import co_clustering, fairlets
 from bayesfair.plots.profile_plot import height_of_profile, profile
@@ -21,6 +22,7 @@ from bayesfair.plots.scatter import (
     uncertainty,
     uncertainty_profile,
 )
+from bayesfair.posterior.calibrating import kept_calibration
 from bayesfair.posterior.diagnostics import scalar_table, worst_first
 from bayesfair.posterior.found_modes import modes_of
 from bayesfair.posterior.pairs import holds_fairlets
@@ -83,6 +85,16 @@ def draw_profile(contents) -> Picture:
     )
     caption = "All rows, and those of each cluster, in order of uncertainty."
     return _picture(contents, _of_clusters(uncertainty_profile, contents), 0.45 * WIDTH, alt, caption)
+
+
+def draw_calibration(contents) -> Picture | None:
+    """Stated against true in simulated tables; None if the run holds no calibration."""
+    table = kept_calibration(contents.tree)
+    if table is None:
+        return None
+    alt = f"Curves of the share of pairs that are together, by the stated probability. {table.attrs['sentence']}"
+    caption = "Below the diagonal statements are too sure. Bands: two standard errors. Thick: the best multiple."
+    return _picture(contents, lambda figure: calibration(table, figure.subplots()), 0.8 * WIDTH, alt, caption)
 
 
 def draw_co_clustering(contents) -> Picture:

@@ -1,12 +1,23 @@
 """Calibration: tallies by hand, a truth that is fitted, a planted inverse temperature, and what is refused."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import bayesfair as bf
 from bayesfair._check import Interrupted
+from bayesfair.estimators import gibbs_fair_clustering
 from bayesfair.posterior import calibrating
-from bayesfair.posterior.calibrating import BINS, binned, error_of, jackknife, right_at, sentence, tally
+from bayesfair.posterior.calibrating import (
+    BINS,
+    binned,
+    error_of,
+    jackknife,
+    kept_calibration,
+    right_at,
+    sentence,
+    tally,
+)
 from bayesfair.posterior.truths import fitted_truth
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # of short runs
@@ -150,8 +161,55 @@ def test_results_depend_on_the_seed_and_not_on_the_number_of_tasks(est, short):
 
 
 def test_a_loaded_run_gives_the_same(est, tmp_path, short):
+    est.posterior_.attrs.pop("calibration", None)
     est.save(tmp_path / "run.nc")
-    assert calibrated(bf.GibbsFairClustering.load(tmp_path / "run.nc")).equals(calibrated(est))
+    again = bf.GibbsFairClustering.load(tmp_path / "run.nc")
+    table = calibrated(again)
+    assert table.equals(calibrated(est))
+    again.save(tmp_path / "calibrated.nc")
+    kept = kept_calibration(bf.posterior.read_tree(tmp_path / "calibrated.nc"))
+    pd.testing.assert_frame_equal(kept, table, check_exact=False, atol=1e-6)
+    assert kept.attrs["sentence"] == table.attrs["sentence"]
+    assert kept_calibration(bf.posterior.read_tree(tmp_path / "run.nc")) is None
+
+
+@pytest.mark.slow  # five fits, a folder, and three continuations
+def test_calibrated_is_the_run_at_the_multiple_that_was_found(round_clusters, tmp_path, short, monkeypatch):
+    def found(est, **settings):
+        asked.append((est.inverse_temperature, settings["random_state"]))
+        return real(est, 2, (0.3, 0.5), **settings)
+
+    real, asked = gibbs_fair_clustering.calibration, []
+    monkeypatch.setattr(gibbs_fair_clustering, "calibration", found)
+    monkeypatch.setattr(gibbs_fair_clustering, "SHORT", 30)
+    X, groups = round_clusters.features, round_clusters.sensitive
+    est = bf.GibbsFairClustering(3, **FAST, inverse_temperature="calibrated").fit(X, sensitive_features=groups)
+    multiple = kept_calibration(est.posterior_).attrs["multiple"]
+    assert asked == [("dispersion", est._seed)]
+    assert multiple in (0.3, 0.5)
+    assert est.posterior_.attrs["lambda_multiple"] == multiple
+    dispersion = bf.GibbsFairClustering(3, **FAST, inverse_temperature=bf.gibbs.Dispersion(multiple=multiple))
+    labels = dispersion.fit(X, sensitive_features=groups).posterior_["posterior"]["labels"]
+    assert (est.posterior_["posterior"]["labels"] == labels).all()
+    est.save(tmp_path / "run.nc")
+    stored = bf.GibbsFairClustering(3, **FAST, inverse_temperature="calibrated")
+    stored.fit(X, sensitive_features=groups, store=tmp_path / "run.zarr")
+    runs = [bf.GibbsFairClustering.load(tmp_path / name).resume(20) for name in ("run.nc", "run.zarr")]
+    dispersion.resume(20)
+    for run in runs:
+        assert kept_calibration(run.posterior_).equals(kept_calibration(est.posterior_))
+        assert np.array_equal(run.posterior_["posterior"]["labels"], dispersion.posterior_["posterior"]["labels"])
+    calibrated(runs[1], 2, (0.4, 0.8))  # another one takes the place of the first, and the run's multiple stays
+    reread = bf.GibbsFairClustering.load(tmp_path / "run.zarr")
+    assert kept_calibration(reread.posterior_).attrs["multiple"] in (0.4, 0.8)
+    assert reread.resume(20).posterior_.attrs["lambda_multiple"] == multiple
+
+
+def test_calibrated_refuses_weights(round_clusters):
+    data, weight = round_clusters, 1 + np.arange(60) % 2
+    est = bf.GibbsFairClustering(3, **FAST, inverse_temperature="calibrated")
+    with pytest.raises(ValueError, match="`sample_weight` must be left out with inverse_temperature='calibrated'"):
+        est.fit(data.features, sensitive_features=data.sensitive, sample_weight=weight)
 
 
 def test_ctrl_c_keeps_the_tables_that_are_done(est, monkeypatch, short):
@@ -217,16 +275,17 @@ def test_targets_of_fewer_rows_have_smaller_bounds_and_compositions_of_their_own
 
 def test_sentences():
     told = {0.5: (0.91, 0.012), 1.0: (0.7, 0.03)}
-    text = sentence(told, 0.5, True, 50, 442, 442)
+    text = sentence(told, 0.5, 50, 442, 442, is_elongated=True)
     assert text.startswith(
         "If these rows came from elongated normal clusters, statements of 90% at the run's inverse temperature would be "
         "right in 70% of cases (± 3); at 0.5 times it would be right in 91% of cases (± 1). This rests on 50 simulated "
         "tables of 442 rows"
     )
-    assert "No other multiple that was tried is better" in sentence(told, 1.0, False, 50, 500, 2_000)
-    assert "of 500 of the 2,000 rows" in sentence(told, 1.0, False, 50, 500, 2_000)
-    assert "; are not made at 0.5 times it." in sentence(told | {0.5: (np.nan, np.nan)}, 0.5, False, 50, 442, 442)
-    alone = sentence({0.5: (0.91, 0.012)}, 0.5, False, 50, 442, 442)
+    assert "No other multiple that was tried is better" in sentence(told, 1.0, 50, 500, 2_000)
+    assert "of 500 of the 2,000 rows" in sentence(told, 1.0, 50, 500, 2_000)
+    assert "; are not made at 0.5 times it." in sentence(told | {0.5: (np.nan, np.nan)}, 0.5, 50, 442, 442)
+    assert "90% at the default inverse temperature" in sentence(told, 0.5, 50, 442, 442, is_default=True)
+    alone = sentence({0.5: (0.91, 0.012)}, 0.5, 50, 442, 442)
     assert "at 0.5 times the run's inverse temperature would be right in 91%" in alone
 
 
