@@ -1,6 +1,6 @@
 """How right stated probabilities are, on tables whose true clusters are known and fair.
 
-BAYESFAIR_DATA=... python benchmarks/calibration.py [--truths 200] [--dear 50] [--keep figures.jsonl] [--rows 120] [--print]
+BAYESFAIR_DATA=... python benchmarks/calibration.py [--truths 60] [--dear 20] [--keep figures.jsonl] [--rows 120] [--print]
 
 Truths differ in kind (round, unequal spreads, elongated, t with 3 degrees, curved), number of clusters (2 to 6), groups (2 or
 4) and overlap. `--dear`: on how many of them the targets over fairlets, "calibrated" and the mixture run. What `--keep` has is
@@ -214,7 +214,7 @@ def figures_of_table(some):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("truths", 200), ("dear", 50), ("rows", 120)):
+    for name, default in (("truths", 60), ("dear", 20), ("rows", 120)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--keep", type=Path, default=Path("calibration.jsonl"))
     parser.add_argument(
