@@ -97,6 +97,7 @@ SETTINGS = {  # {title in the help: {parameter: option}}
     },
 }
 OPTIONS = {name: option.name for options in SETTINGS.values() for name, option in options.items()} | {
+    "favourable": "--favourable",
     "X": "--features",  # and what else the package's messages name
     "n_clusters": "--n-clusters",
     "n_components": "--n-clusters",
@@ -324,7 +325,7 @@ def _memberships(parser):
 
 def _assign(parser):
     _share(parser, "run_file")
-    _add(parser, "table", _path, metavar="TABLE.csv", help="new rows, with the columns of the fit")
+    _add(parser, "table", _table, metavar="TABLE.csv", help="new rows, with the columns of the fit")
     _share(parser, "--out", "--overwrite")
     together = "the sensitive columns of the fit: place the rows together, as balanced as the fit guarantees. "
     together += "Default: place each row by itself, without a guarantee"
@@ -370,11 +371,22 @@ def _check(parser):
     least = "what counts as balanced: shares to within one row, or the least Balance of a cluster"
     _add(parser, "--min-balance", Literal["exact"] | Positive, default="exact", metavar="B", help=least)
     _add(parser, "--each-attribute", bool, help="look at each sensitive column, not at their combinations")
-    _add(parser, "--out", _path, metavar="AUDIT.html", help="also write one self-contained page")
+    good = "the clusters that it is good to be in: adds rates of selection and impact ratios"
+    _add(parser, "--favourable", _names, metavar="NAME[,NAME]", help=good)
+    bands = "put the numbers of a sensitive column into bands: age=18,30,45,65, or age=quartiles; may be repeated"
+    _add(parser, "--bins", _bins, metavar="COL=CUTS", help=bands, default=[], action="append")
+    _add(parser, "--no-repair", bool, help="look for no repair")
     _share(parser, "--overwrite")
+    group = parser.add_argument_group("results beside what is printed")
+    _add(group, "--out", _path, metavar="AUDIT.html", help="one self-contained page, or all counts as a table")
+    who = "a table of the rows that the repair with the fewest moves takes from one cluster to another"
+    _add(group, "--moves", _path, metavar="MOVES.csv", help=who)
+    for option, about in PAGE.items():
+        group.add_argument(option, metavar="TEXT", help=f"{about}, on the page")
     _share(parser.add_argument_group("reading the table"), *READING)
 
 
+PAGE = {"--title": "a heading of your own", "--purpose": "what the audit is for", "--auditor": "who made it"}
 COMMANDS = {
     "demo": (_demo, "cluster the bundled data; leave pictures and a posterior"),
     "fit": (_fit, "sample the posterior of a table (CSV, Parquet, Feather)"),
@@ -444,6 +456,14 @@ def _filled(option, text):
     return text.strip()
 
 
+def _table(option, text):
+    return Path("/dev/stdin") if text == "-" else _path(option, text)
+
+
+def _out(option, text):
+    return None if text == "-" else _path(option, text)
+
+
 def _path(option, text):
     try:
         return Path(_filled(option, text)).expanduser()  # the shell leaves the ~ of --out=~/run.nc as it is
@@ -465,6 +485,19 @@ def _names(option, text):
     if twice:
         raise WrongUse(message(option, "give each name once", f"{twice[0]!r} twice", "Leave one of them out."))
     return names
+
+
+def _bins(option, text):
+    """(column, cuts in rising order), or (column, None) for quartiles."""
+    name, _, cuts = text.rpartition("=")
+    if cuts.strip() == "quartiles" and name.strip():
+        return name.strip(), None
+    with suppress(ValueError):
+        numbers = [float(cut) for cut in cuts.split(",")]
+        if name.strip() and numbers == sorted({*numbers}) and all(-inf < cut < inf for cut in numbers):
+            return name.strip(), numbers
+    rule = "be a column and cuts in rising order, or quartiles"
+    raise WrongUse(message(option, rule, repr(text), "Write for example age=18,30,45,65 or age=quartiles."))
 
 
 def _separator(option, text):
@@ -545,9 +578,9 @@ FORMAT = "--separator", "--decimal", "--encoding"  # of CSV, in a file to be rea
 CELLS = "--thousands", "--na", "--missing-group"
 READING = *FORMAT, *CELLS, "--missing"
 SHARED = {  # {name: (kind, metavar, help, default)}
-    "table": (_path, "TABLE.csv", ""),
+    "table": (_table, "TABLE.csv", "a file, or - for standard input"),
     "run_file": (_path, "RUN.nc", ""),
-    "--out": (_path, "FILE", "a table: CSV, Parquet or Feather, by its ending (default: CSV, printed)"),
+    "--out": (_out, "FILE", "a table: CSV, Parquet or Feather, by its ending (default, or -: CSV, printed)"),
     "--overwrite": (bool, None, "replace an existing file; without it the command is refused"),
     "--quiet": (bool, None, "print nothing but warnings and errors"),
     "--seed": (Seed, "N", "makes a run repeatable", 0),

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 from shlex import quote
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ TRUTH = {"True": "1", "TRUE": "1", "true": "1", "False": "0", "FALSE": "0", "fal
 INTEGER = r"[+-]?(?:0|[1-9][0-9]{0,14})(?:\.0+)?"  # integers that floats hold exactly; not 007, which is a code
 LARGEST_INTEGER = 2.0**53  # up to it floats hold every integer
 LEADING_ZERO = r"[+-]?0[0-9].*"  # of codes such as 007, which no number in --na means
+MANY = 20  # numbers in a sensitive column, above which an audit puts them into bands
 THOUSANDS = (",", ".", " ", "'", "_")
 SPACES = r"[ \u00a0\u202f]"  # that stand for " " between digits
 ROWS_OF_PANDAS = "row names in the file; name it in --features to take it"
@@ -339,6 +340,53 @@ def check_several(groups):
     if len(names) == 1:
         remedy = "Name a column in which rows differ."
         raise WrongUse(message("--sensitive", "make at least two groups", f"only {names[0]!r}", remedy))
+
+
+def counted_from_1(columns: ChosenColumns) -> ChosenColumns:
+    """The same columns; rows without names have their numbers from 1, as a reader counts them below the first line."""
+    if columns.names is not None:
+        return columns
+    parts = {name: getattr(columns, name) for name in ("features", "sensitive", "weights", "clusters")}
+    return columns._replace(
+        **{name: None if part is None else part.set_axis(part.index + 1) for name, part in parts.items()}
+    )
+
+
+def in_bands(groups, bins, wanted: Wanted):
+    """Sensitive columns whose numbers are in bands {column: cuts, None for quartiles}; an error for many numbers without."""
+    import pandas as pd
+
+    if not bins.keys() <= {*groups}:
+        got, remedy = listed(map(repr, bins.keys() - {*groups})), f"These are: {listed(map(typed, groups))}."
+        raise WrongUse(message("--bins", "name sensitive columns", got, remedy))
+    columns = {}
+    for name, cells in groups.items():
+        numbers, is_text = numbers_of(cells.astype(str), (), wanted.decimal, wanted.thousands)
+        is_text &= cells != wanted.missing_group
+        few, remedy = (
+            numbers.nunique() <= MANY,
+            f"Pass --bins {name}=18,30,45,65 with cuts of yours, or {name}=quartiles.",
+        )
+        if name in bins and is_text.any():
+            got = f"the text {cells[is_text].iloc[0]!r} in {name!r}"
+            raise WrongUse(message("--bins", "name columns of numbers", got, "Leave that column out of --bins."))
+        if name not in bins and not (few or is_text.any() or 2 * numbers.nunique() > len(numbers)):  # those are ids
+            got = f"{numbers.nunique()} numbers in {name!r}"
+            raise WrongUse(message("--sensitive", f"have at most {MANY} groups of numbers in a column", got, remedy))
+        columns[name] = _bands(numbers, bins[name], wanted.missing_group) if name in bins else cells
+    return pd.DataFrame(columns)
+
+
+def _bands(numbers, cuts, missing):
+    """The band of every number, in order: "under 18", "18 to under 30", "30 and over"; last the group without a number."""
+    import pandas as pd
+
+    cuts = np.unique(numbers.quantile([0.25, 0.5, 0.75])) if cuts is None else np.array(cuts)
+    ends = [f"{cut:,.10g}" for cut in cuts]
+    names = [f"under {ends[0]}", *(f"{low} to under {high}" for low, high in pairwise(ends)), f"{ends[-1]} and over"]
+    band = np.where(numbers.isna(), len(names), np.searchsorted(cuts, numbers, side="right"))
+    names += [missing] if numbers.isna().any() else []
+    return pd.Series(pd.Categorical.from_codes(band, names, ordered=True), index=numbers.index)
 
 
 def standardized(features):

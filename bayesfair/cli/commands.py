@@ -12,13 +12,25 @@ from bayesfair._numbers import more_or_less, r_hat, rounded_down, significant
 from bayesfair._progress import one_step
 from bayesfair.cli import output, rows
 from bayesfair.cli.arguments import estimator_class, settings_of_method
-from bayesfair.cli.columns import Wanted, check_several, choose_columns, column_of_names, row_names, standardized
+from bayesfair.cli.columns import (
+    Wanted,
+    check_several,
+    choose_columns,
+    column_of_names,
+    counted_from_1,
+    in_bands,
+    row_names,
+    standardized,
+)
 from bayesfair.cli.entry import WrongUse, writing
-from bayesfair.cli.tables import check_ending, is_table, read_table, to_csv, typed, write_table
+from bayesfair.cli.tables import as_read, check_ending, is_table, read_table, to_csv, typed, write_table
 from bayesfair.fairness.plain import plain_kmeans, share_above
 from bayesfair.posterior.diagnostics import scalar_table
 from bayesfair.posterior.found_modes import modes_sentence
 from bayesfair.posterior.view import View
+from bayesfair.reports.audit_page import FEWEST, GIVEN
+
+DECIMALS = 12  # of figures in a table: 0.2675, not 0.26749999999999996
 
 
 def demo(arguments):
@@ -131,8 +143,9 @@ def _provenance(arguments, columns) -> dict[str, str]:
         "Sensitive columns": listed(map(typed, columns.sensitive)),
         "Features": listed(map(typed, columns.features)) or "none",
         "Scaling of the features": scaled if columns.features.select_dtypes("number").shape[1] else "none",
-        "Rows": f"{len(columns.sensitive):,}",
+        "Rows read": f"{len(columns.sensitive) + columns.n_dropped:,}",
         "Rows dropped": columns.dropped_in_words or "none",
+        "Rows": f"{len(columns.sensitive):,}",
     }
 
 
@@ -219,7 +232,7 @@ def memberships(arguments):
     _check_table_out(arguments)
     tree = bf.posterior.read_tree(arguments.run_file)
     with one_step("memberships", output.shows_progress()):
-        result = bf.posterior.memberships(tree)
+        result = bf.posterior.memberships(tree).round(DECIMALS)
     if arguments.table is None:
         return _write(result.reset_index(), arguments)
     table = _table(arguments)
@@ -234,7 +247,7 @@ def assign(arguments):
     estimator = _loaded(arguments.run_file)
     table = _table(arguments)
     columns = rows.columns_of_fit(table, arguments, estimator)
-    result = rows.assigned(estimator, columns)
+    result = rows.assigned(estimator, columns).round(DECIMALS)
     if arguments.sensitive and arguments.out is not None:  # otherwise the table itself is printed
         groups = bf.fairness.encode_groups(columns.sensitive)
         output.print_clusters("Clusters of the new rows", result["cluster"].to_numpy(), groups, None)
@@ -243,15 +256,16 @@ def assign(arguments):
     return _write(rows.beside(table, rows.places_by_name(names, result.index), result), arguments)
 
 
-def _write(table, arguments):
-    """Write a table to `--out`, or print it."""
-    style = {"separator": arguments.separator, "decimal": arguments.decimal, "encoding": arguments.encoding}
-    if arguments.out is None:
-        print(to_csv(table, **style), end="")
+def _write(table, arguments, path=None):
+    """Write a table to `path`, by default `--out`, or print it."""
+    path = arguments.out if path is None else path
+    style = {"separator": arguments.separator, "decimal": arguments.decimal}
+    if path is None:
+        print(to_csv(table, encoding=arguments.encoding, **style), end="")
         return
     with writing():
-        write_table(table, arguments.out, **style)
-    print(f"wrote {arguments.out}: {len(table)} rows")
+        write_table(table, path, **style, **as_read(arguments.table, arguments.encoding))
+    print(f"wrote {path}: {len(table)} rows")
 
 
 def calibrate(arguments):
@@ -285,32 +299,74 @@ def report(arguments):
 
 
 def check(arguments):
-    """Audit given clusters, a column of a table: print sentences, and write a page if asked for."""
-    from bayesfair.reports.templates import page_place  # loads pandas
-
-    if arguments.out is not None:
-        output.check_output([page_place(output.place_for(arguments.out))], arguments)
-    if arguments.standardize and arguments.features is None:
-        raise WrongUse(message("--standardize", "come with --features", "no features", "Name them, or leave it out."))
-    table = _table(arguments)
-    columns = choose_columns(table, Wanted.typed(arguments, features=arguments.features or []))
+    """Audit given clusters, a column of a table: print sentences, and write a page and tables if asked for."""
+    _check_places(arguments)
+    table, wanted = _table(arguments), Wanted.typed(arguments, features=arguments.features or [])
+    columns = counted_from_1(choose_columns(table, wanted))
+    columns = columns._replace(sensitive=in_bands(columns.sensitive, dict(arguments.bins), wanted))
     check_several(columns.sensitive)
-    about = _provenance(arguments, columns)
-    print("\n".join(f"{term}: {about[term]}" for term in ("File", "Rows", "Rows dropped")), flush=True)
+    about = _told_of_rows(arguments, table, columns)
     X = standardized(columns.features) if arguments.standardize else columns.features
     tree = None
     if arguments.run_file is not None:
-        tree = bf.posterior.read_tree(arguments.run_file)
-        place = rows.places_in_run(tree, table, arguments, lambda: _loaded(arguments.run_file))
-        tree = rows.under_names_of(tree, place, row_names(table, columns.names))
+        tree = _run_of_rows(arguments, table, columns)
         about |= {
             "Fair posterior": os.fspath(arguments.run_file),
             "SHA-256 of the run": rows.sha256_of(arguments.run_file),
         }
     settings = {"crossed": not arguments.each_attribute, "min_balance": arguments.min_balance, "tree": tree}
+    settings |= {"favourable": arguments.favourable, "repair": not arguments.no_repair}
     found = bf.audit(columns.clusters, columns.sensitive, None if X.empty else X, **settings)
     print("", *(output.wrapped(f"{note.headline} {note.text}") for note in found.notes), sep="\n")
-    if arguments.out is not None:
+    if arguments.moves is not None:
+        _write(_moves(found, columns), arguments, arguments.moves)
+    if arguments.out is not None and is_table(arguments.out):
+        _write(found.representation.round(DECIMALS), arguments)
+    elif arguments.out is not None:
         with writing():
-            found.write(arguments.out, provenance=about)
+            found.write(arguments.out, title=arguments.title, provenance=about)
         print(f"wrote {arguments.out}")
+
+
+def _check_places(arguments):
+    """Places for the page and the tables of an audit, before any work."""
+    from bayesfair.reports.templates import page_place  # loads pandas
+
+    if arguments.out is not None:
+        place = output.place_for(arguments.out)
+        output.check_output([place if is_table(place) else page_place(place)], arguments)
+    if arguments.moves is not None:
+        if arguments.no_repair:
+            raise WrongUse(message("--moves", "come without --no-repair", "both", "Leave one of them out."))
+        check_ending(arguments.moves, "--moves")
+        output.check_output([output.place_for(arguments.moves, "--moves")], arguments, "--moves")
+    if arguments.standardize and arguments.features is None:
+        raise WrongUse(message("--standardize", "come with --features", "no features", "Name them, or leave it out."))
+
+
+def _told_of_rows(arguments, table, columns):
+    """The provenance of an audit, {term: text}, of which the rows and the groups are printed."""
+    groups = bf.fairness.encode_groups(columns.sensitive)
+    sizes = listed(f"{name} ({size:,})" for name, size in zip(groups.names, groups.sizes))
+    about = {"Purpose": arguments.purpose, "Auditor": arguments.auditor} | _provenance(arguments, columns)
+    if columns.names is None:
+        about[rows.NAMES] = "none: rows are counted from 1, below the names of the columns"
+    about |= {"Rows equal in all columns to an earlier one": f"{table.duplicated().sum():,}", "Groups": sizes}
+    told = ("File", "Rows read", "Rows dropped", "Rows", "Rows equal in all columns to an earlier one", "Groups")
+    print("\n".join(output.wrapped(f"{term}: {about[term]}") for term in told), flush=True)
+    return {term: text for term, text in about.items() if text is not None}
+
+
+def _run_of_rows(arguments, table, columns):
+    """The run of `--run`, with the rows of the table under the names that they have in `columns`."""
+    tree, names = bf.posterior.read_tree(arguments.run_file), row_names(table, columns.names)
+    place = rows.places_in_run(tree, table, arguments, lambda: _loaded(arguments.run_file))
+    return rows.under_names_of(tree, place, names + 1 if columns.names is None else names)
+
+
+def _moves(found, columns):
+    """Who moves in the repair with the fewest moves: row, group, from, to."""
+    if FEWEST not in found.moves:
+        raise WrongUse("No repair was found, so --moves has nothing to write. Audit fewer attributes, or use --bins.")
+    moved = found.moves[found.moves[GIVEN] != found.moves[FEWEST]].rename(columns={GIVEN: "from", FEWEST: "to"})
+    return moved[["group", "from", "to"]].rename_axis(columns.names or "row").reset_index()

@@ -46,17 +46,17 @@ FIGURES = {  # of `bayesfair.compare_clusters`: in words, and how they are writt
 }
 
 
-def place_for(path):
+def place_for(path, option="--out"):
     """`path`, if a file can be written there, with its folder made if needed; else an error."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         got, remedy = f"{str(path.parent)!r} ({error.strerror})", "Choose another folder."
-        raise WrongUse(message("--out", "be in a folder that exists or can be made", got, remedy)) from error
-    return check_destination(path, "--out")
+        raise WrongUse(message(option, "be in a folder that exists or can be made", got, remedy)) from error
+    return check_destination(path, option)
 
 
-def check_output(places, arguments):
+def check_output(places, arguments, option="--out"):
     """Raise a WrongUse if a command would replace a file that it reads, or an existing one without `--overwrite`."""
     reads = [getattr(arguments, name, None) for name in ("run_file", "table")]
     for place in (place for place in places if place.exists()):
@@ -64,10 +64,10 @@ def check_output(places, arguments):
         for file in reads:
             if file is not None and file.exists() and place.samefile(file):
                 rule, remedy = f"differ from {os.fspath(file)!r}, which is read", "Choose another name."
-                raise WrongUse(message("--out", rule, got, remedy))
+                raise WrongUse(message(option, rule, got, remedy))
         if not arguments.overwrite:
             remedy = "Choose another name, or add --overwrite to replace the file."
-            raise WrongUse(message("--out", "name a file that does not exist yet", got, remedy))
+            raise WrongUse(message(option, "name a file that does not exist yet", got, remedy))
 
 
 @contextmanager

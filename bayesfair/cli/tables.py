@@ -1,8 +1,10 @@
 """Tables from files and to files: CSV cells as text, numbers of Parquet and Feather as numbers."""
 
+import codecs
 import re
 from importlib.util import find_spec
 from io import BytesIO
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -30,6 +32,8 @@ def read_table(path, separator=",", encoding="utf-8"):
     """
     if path.suffix.lower() in COLUMNAR:
         table, notes = _of_columns(path, _read(path, "Check the file and its ending."))
+    elif path.suffix.lower() == ".xlsx":
+        table, notes = _of_sheet(path), {}
     else:
         of_excel = re.fullmatch("sep=(.)", _first_line(path, encoding))
         separator, skipped = (of_excel[1], 1) if of_excel else (separator, 0)
@@ -50,6 +54,25 @@ def _read(path, remedy, **options):
             raise
         got = f"{str(path)!r} ({str(error.__cause__).strip()})"
         raise WrongUse(message("TABLE.csv", "be a table that can be read", got, remedy)) from error
+
+
+def _of_sheet(path):
+    """The first sheet of an .xlsx file, every cell as text."""
+    import pandas as pd
+
+    if not find_spec("openpyxl"):
+        remedy = "Install openpyxl, or save the sheet as CSV (UTF-8)."
+        raise WrongUse(message("TABLE.xlsx", "come with openpyxl installed", repr(path.name), remedy))
+    try:
+        lines = pd.read_excel(path, header=None, dtype=str, na_filter=False, engine="openpyxl")
+    except (ValueError, KeyError, OSError, BadZipFile) as error:
+        got = f"{str(path)!r} ({str(error).strip()})"
+        raise WrongUse(message("TABLE.xlsx", "be a sheet that can be read", got, "Save it as CSV (UTF-8).")) from error
+    if lines.empty:
+        raise WrongUse(
+            message(path.name, "have a first line with the names of its columns", "none", "Check the sheet.")
+        )
+    return lines[1:].set_axis(_names(path, lines.iloc[0]), axis=1).reset_index(drop=True)
 
 
 def _of_columns(path, table):
@@ -115,14 +138,28 @@ def is_table(path):
     return path.suffix.lower() == ".csv" or path.suffix.lower() in COLUMNAR
 
 
-def check_ending(path):
+def check_ending(path, option="--out"):
     """Raise a WrongUse unless `path` ends as a table that can be written here."""
     if not is_table(path):
         rule = f"end in .csv or {', '.join(COLUMNAR)}, as a table goes there"
-        raise WrongUse(message("--out", rule, repr(path.name), "Spreadsheets read .csv."))
+        raise WrongUse(message(option, rule, repr(path.name), "Spreadsheets read .csv."))
     if path.suffix.lower() != ".csv" and not (find_spec("pyarrow") or find_spec("polars")):
         rule, remedy = "be a .csv, as neither pyarrow nor polars is installed", "pip install 'bayesfair[parquet]'."
-        raise WrongUse(message("--out", rule, repr(path.name), remedy))
+        raise WrongUse(message(option, rule, repr(path.name), remedy))
+
+
+def as_read(path, encoding):
+    """How a table is written as the CSV file at `path` is: `encoding`, with a byte order mark, and the ends of lines.
+
+    Excel writes both and, without the mark, takes UTF-8 for another encoding.
+    """
+    style = {"encoding": encoding, "line_end": "\n"}
+    if path is None or not path.is_file() or path.suffix.lower() in (*COMPRESSED, *COLUMNAR, ".xlsx"):
+        return style
+    with path.open("rb") as file:
+        first = file.readline(BEGINNING)
+    mark = {"encoding": "utf-8-sig"} if encoding == "utf-8" and first.startswith(codecs.BOM_UTF8) else {}
+    return style | mark | ({"line_end": "\r\n"} if first.endswith(b"\r\n") else {})
 
 
 def write_table(table, path, **style):
@@ -146,6 +183,7 @@ def write_table(table, path, **style):
     write_whole([buffer.getbuffer()], path)
 
 
-def to_csv(table, file=None, *, separator=",", decimal=".", encoding="utf-8"):
+def to_csv(table, file=None, *, separator=",", decimal=".", encoding="utf-8", line_end="\n"):
     """A DataFrame without its row names as CSV, to a file of bytes, or as text."""
-    return table.to_csv(file, sep=separator, decimal=decimal, encoding=encoding, index=False, lineterminator="\n")
+    style = {"sep": separator, "decimal": decimal, "encoding": encoding, "lineterminator": line_end}
+    return table.to_csv(file, index=False, **style)

@@ -1,5 +1,6 @@
-"""Which groups are short of rows in which cluster, and which counts are beyond chance.
+"""Are clusters and groups related, which groups are short of rows in which cluster, and what could chance do.
 
+Every attribute has one test of its own, of all its counts at once, which decides. Its counts then say where.
 If rows were dealt to clusters of these sizes by lot, the members of a group in a cluster would have a hypergeometric
 law. Its tails are exact. Every attribute is tested by itself, and their combinations too: one that has nothing to do with
 the clusters must not hide another one that has. Within a test, the tail left out of each count is divided by the number of
@@ -13,6 +14,66 @@ import numpy as np
 from bayesfair._arrays import cell_masses
 from bayesfair._names import DataFrame
 from bayesfair.fairness.groups import Groups
+
+CHI_SQUARE, EXACT, PERMUTED = "chi-square test", "Fisher's exact test", "permutation test"
+DRAWN, BLOCK, SEED = 9_999, 4_000_000, 0  # tables of a permutation test, and their counts held at once
+
+
+def independence(tables: Mapping[tuple[str, str], np.ndarray], level) -> "DataFrame":
+    """One row for every table {(attribute, question): counts (K, J)}, as a pandas DataFrame.
+
+    Columns: `test`; its `p_value`, `p_holm`, corrected by Holm for all tables, `cramers_v`, the size of the relation in [0, 1],
+    and `beyond_chance`, by the `p_value`: no other attribute changes the verdict on one.
+    """
+    import pandas as pd
+
+    found = [(*key, *_independence(counts)) for key, counts in tables.items()]
+    table = pd.DataFrame(found, columns=["attribute", "question", "test", "p_value", "cramers_v"])
+    table["p_holm"] = holm(table["p_value"].to_numpy())
+    table["beyond_chance"] = table["p_value"] <= 1 - level
+    table.attrs["level"] = level
+    return table
+
+
+def holm(p_values):
+    """p-values (n,) corrected for their number, by Holm's steps."""
+    order = np.argsort(p_values)
+    times = np.arange(len(p_values), 0, -1)
+    corrected = np.empty(len(p_values))
+    corrected[order] = np.maximum.accumulate(times * p_values[order]).clip(max=1)
+    return corrected
+
+
+def _independence(counts):
+    """(name of the test, p-value, Cramer's V) of counts (K, J).
+
+    Where more than a fifth of the expected counts are below 5, or one below 1 (Cochran's rule), the law is not chi-square.
+    """
+    from scipy.stats import chi2_contingency, fisher_exact
+
+    counts = counts[counts.any(axis=1)]
+    if 1 in counts.shape:
+        return CHI_SQUARE, 1.0, 0.0
+    found = chi2_contingency(counts, correction=False)
+    size = float(np.sqrt(found.statistic / counts.sum() / (min(counts.shape) - 1)))
+    if found.expected_freq.min() >= 1 and (found.expected_freq < 5).mean() <= 0.2:
+        return CHI_SQUARE, float(found.pvalue), size
+    if counts.shape == (2, 2):
+        return EXACT, float(fisher_exact(counts).pvalue), size
+    return PERMUTED, _permuted(counts, found), size
+
+
+def _permuted(counts, found):
+    """The share of tables with the margins of `counts` whose chi-square is as large, among those drawn and the given one."""
+    from scipy.stats import random_table
+
+    law, rng = random_table(counts.sum(axis=1), counts.sum(axis=0)), np.random.default_rng(SEED)
+    at_once, as_large = max(1, BLOCK // counts.size), 1
+    for first in range(0, DRAWN, at_once):
+        drawn = law.rvs(min(at_once, DRAWN - first), random_state=rng)
+        statistic = (np.square(drawn - found.expected_freq) / found.expected_freq).sum((1, 2))
+        as_large += int((statistic >= found.statistic * (1 - 1e-9)).sum())
+    return as_large / (DRAWN + 1)
 
 
 def representation(assignment, clusters, attributes: Mapping[str, Groups], level) -> "DataFrame":

@@ -19,42 +19,165 @@ from bayesfair._numbers import (
 )
 from bayesfair.fairness.balanced import is_exact
 from bayesfair.posterior.diagnostics import Note
+from bayesfair.reports.audit_pictures import draw_flows, draw_rates, draw_shares
 from bayesfair.reports.contents import table_of_distances
 from bayesfair.reports.templates import YES_OR_NO, as_table, page_place, versions, write_page
 
 GIVEN, FEWEST, CHEAPEST = "as given", "fewest moves", "cheapest found"  # rows of the table of repairs
+FAVOURABLE, CLUSTERS = (
+    "favourable",
+    "clusters",
+)  # what the tests ask: in a favourable cluster or not, and in which cluster
+LEAST_P = 0.0001  # that is written in full
 TOLD = 5  # number of counts that sentences name
 WELL_MATCHED = 0.5  # share of a drawn cluster's rows that are of the cluster given, below which readers are warned
 UNLIKELY = 0.1  # probability of its cluster below which a row counts as unlikely there
 SHOWN_COUNTS, SHOWN_ROWS = 60, 15
+NO_MORE = "These data do not show more than chance would."
 
 
 def notes_of(found, constraint) -> list[Note]:
     """The sentences of an `Audit`, from its tables."""
-    notes = [_of_balance(found, constraint), *_of_shortfalls(found.representation), _of_chance(found.representation)]
-    notes.append(Note("plain", "Repair:", _of_repair(found)))
+    notes = [*_of_balance(found, constraint), *_of_rates(found), *_of_attributes(found), *_of_tests(found.tests)]
+    notes += _of_shortfalls(found.representation)
+    notes += [] if found.moves is None else [Note("plain", "Repair:", _of_repair(found)), *_of_flows(found.moves)]
     notes += [] if found.distances is None else [_of_distances(found.distances)]
     return notes + ([] if found.memberships is None else _of_posterior(found.memberships))
 
 
 def _of_balance(found, constraint):
-    table, wish = found.representation, constraint.said()
-    off = table["excess"].abs()
-    of_each = off.groupby(table["attribute"], sort=False).max()
-    worst, crossed = table.loc[off.idxmax()], table.attrs["is_crossed"]
-    wish += ", for each attribute by itself and for their combinations" if crossed else ""
-    farthest = f"The count farthest from its share is {rows_away(off.max())} off: {_group(worst, table)} in cluster "
-    farthest += f"{worst['cluster']}."
-    if len(of_each) > 1:
-        farthest += f" By attribute: {', '.join(f'{name} {rows_away(most)}' for name, most in of_each.items())}."
-    if found.repairs.loc[GIVEN, "is_balanced"]:
-        return Note("good", "Balanced:", f"{wish}. {farthest}")
-    if is_exact(constraint) and crossed and of_each.iloc[-1] < 1 <= off.max():
+    """Whether the clusters are balanced as asked, if they are; else the attributes say what is wrong."""
+    given, room = found.repairs.loc[GIVEN], found.repairs.attrs["room"]
+    also = (
+        ", for each attribute by itself and for their combinations" if found.representation.attrs["is_crossed"] else ""
+    )
+    if given["is_balanced"]:
+        kind, said = ("good" if is_exact(constraint) else "plain"), f"{constraint.said()}{also}."
+        return [Note(kind, "Balanced:", f"{said} {_farthest(found.representation)}")]
+    if FEWEST in found.repairs.index and found.repairs.loc[FEWEST, "moved"] == 0:
         text = (
-            f"every combination of {of_each.index[-1]} has its share to within one row. Over the combinations of one "
+            f"every attribute by itself, to within one row. The combinations are within {room:.0f} rows, and no counts "
         )
-        return Note("caution", "Balanced by combinations:", f"{text}attribute these differences add up. {farthest}")
-    return Note("bad", "Not balanced:", f"{farthest} Balanced would mean that {wish}.")
+        return [Note("good", "Balanced as far as whole rows allow:", f"{text}were found that balance them too.")]
+    return (
+        []
+        if is_exact(constraint)
+        else [Note("plain", "Not balanced:", f"balanced would mean that {constraint.said()}.")]
+    )
+
+
+def _of_attributes(found):
+    """A box for every attribute, the combinations last: how large the largest difference is, and what chance could do."""
+    table = found.representation
+    if found.repairs.loc[GIVEN, "off_by"] < 1:
+        return []
+    tests = found.tests[found.tests["question"] == CLUSTERS].set_index("attribute")
+    return [
+        _verdict(name, f"{_farthest(part)}", part["excess"].abs().max(), tests.loc[name])
+        for name, part in table.groupby("attribute", sort=False)
+    ]
+
+
+def _verdict(about, size, off, test):
+    """The box of one question: three levels, and size apart from chance. `off`: the most rows by which a count is off."""
+    p = f"{'' if test['p_value'] < LEAST_P else '= '}{p_value(test['p_value'])}"
+    chance = f"Chance: p {p} ({test['test']}; Cramer's V {test['cramers_v']:.2f} of at most 1)."
+    if test["beyond_chance"]:
+        return Note("bad", f"{about}: clear difference beyond chance.", f"{size} {chance}")
+    if off < 1:
+        return Note("good", f"{about}: balanced to within a row.", size)
+    return Note("caution", f"{about}: a difference that chance could make.", f"{size} {chance} {NO_MORE}")
+
+
+def _farthest(table):
+    """The count that is farthest from its share."""
+    worst = table.loc[table["excess"].abs().idxmax()]
+    if abs(worst["excess"]) < 1e-9:
+        return "Every count is its share."
+    return (
+        f"Farthest from its share: cluster {worst['cluster']} holds {worst['count']:,} of group {worst['group']}, "
+        f"{rows_away(abs(worst['excess']))} {'more' if worst['excess'] > 0 else 'fewer'} than its share "
+        f"({percent(worst['share_of_cluster'])} of the cluster, {percent(worst['share_of_all'])} of all rows)."
+    )
+
+
+def _of_rates(found):
+    """A box for every attribute on the rates of selection; none without favourable clusters."""
+    if found.rates.attrs["favourable"] is None:
+        return []
+    tests = found.tests[found.tests["question"] == FAVOURABLE].set_index("attribute")
+    total = found.rates[found.rates["attribute"] == tests.index[0]][["selected", "rows"]].sum()
+    said = f"{listed(found.rates.attrs['favourable'])}, {total['selected']:,} of {total['rows']:,} rows "
+    said += f"({_rate(total['selected'] / total['rows'])})."
+    return [
+        Note("plain", "Favourable clusters:", said),
+        *(
+            _verdict(f"Selection by {name}", _of_ratios(part), _rows_off(part), tests.loc[name])
+            for name, part in found.rates.groupby("attribute", sort=False)
+        ),
+    ]
+
+
+def _rows_off(rates):
+    """The most rows by which the number of those selected differs from a group's share of them."""
+    return (rates["selected"] - rates["rows"] * rates["selected"].sum() / rates["rows"].sum()).abs().max()
+
+
+def _of_ratios(rates):
+    """The lowest and the highest rate, the impact ratio, and who is left out of it."""
+    judged = rates if rates["is_small"].all() else rates[~rates["is_small"]]
+    low, high = judged.loc[judged["rate"].idxmin()], judged.loc[judged["rate"].idxmax()]
+    left_out = "" if len(judged) == len(rates) else _left_out(rates[rates["is_small"]])
+    if low["rate"] == high["rate"]:
+        return f"Every group is selected at a rate of {_rate(low['rate'])}.{left_out}"
+    flagged = "; ".join(judged.loc[judged["below_four_fifths"], "group"])
+    return (
+        f"Group {low['group']} is selected at a rate of {_rate_and_interval(low)}, group {high['group']} at "
+        f"{_rate_and_interval(high)}. Impact ratio: {_ratio(low)}. Below four fifths of the highest rate: "
+        f"{flagged or 'none'}.{left_out}"
+    )
+
+
+def _left_out(small):
+    each = "; ".join(
+        f"{row['group']} ({counted(row['rows'], 'row')}, {_rate(row['rate'])})" for _, row in small.iterrows()
+    )
+    return f" Left out of ratios, as New York's Local Law 144 allows below 2% of the rows: {each}."
+
+
+def _rate(rate):
+    return f"{rate:.1%}"
+
+
+def _with_interval(rates):
+    return [_rate_and_interval(row) for _, row in rates.iterrows()]
+
+
+def _rate_and_interval(row):
+    return f"{_rate(row['rate'])} ({_rate(row['low'])} to {_rate(row['high'])})"
+
+
+def _ratio(row):
+    """An impact ratio with its interval, as far as they are known."""
+    if np.isnan(row["ratio"]):
+        return "none"
+    ends = f" ({row['ratio_low']:.2f} to {row['ratio_high']:.2f})" if np.isfinite(row["ratio_high"]) else ""
+    return f"{row['ratio']:.2f}{ends}"
+
+
+def _of_tests(tests):
+    """How many tests were made, if there are several, and which findings Holm's correction leaves."""
+    if len(tests) == 1:
+        return []
+    alone, found = 1 - tests.attrs["level"], tests[tests["beyond_chance"]]
+    weak = found.loc[found["p_holm"] > alone, "attribute"].unique()
+    text = f"{len(tests)} were made, {listed(tests['attribute'].unique())}, each decided by its own p. Without any relation, "
+    text += f"each raises a false alarm with a probability of {percent(alone)}. "
+    if len(weak):
+        rest = f"After Holm's correction for all {len(tests)}, chance could make the difference for {listed(weak)}: a hint."
+    else:
+        rest = f"All that is beyond chance stays so after Holm's correction for all {len(tests)}." if len(found) else ""
+    return [Note("plain", "Tests:", (text + rest).strip())]
 
 
 def _group(row, table):
@@ -63,8 +186,10 @@ def _group(row, table):
 
 
 def _of_shortfalls(table):
-    """What is missing where, the largest first, as one note; none if nothing is."""
-    short = table[table["excess"] <= -1]
+    """What is missing where, the largest first, as one note; none if nothing is. Combinations are left to the table."""
+    last = table["attribute"].iloc[-1]
+    each = table[table["attribute"] != last] if table.attrs["is_crossed"] else table
+    short = each[each["excess"] <= -1]
     told = [
         f"Cluster {row['cluster']} holds {row['count']:,} of group {_group(row, table)}; its share would be "
         f"{row['expected']:,.1f}, so {rows_away(-row['excess'])} are missing ({percent(row['share_of_cluster'])} of the "
@@ -73,40 +198,6 @@ def _of_shortfalls(table):
     ]
     told += [f"The table has {len(short) - len(told):,} more."] if len(short) > len(told) else []
     return [Note("plain", "Who is short of what:", " ".join(told))] if told else []
-
-
-def _of_chance(table):
-    """The verdict on every attribute by its own test, which no other attribute changes."""
-    names = table["attribute"].unique()
-    of = " of an attribute" if len(names) > 1 else ""
-    ranges = (
-        f"if clusters of these sizes were drawn by lot, all counts{of} would lie in the ranges of the table with a probability "
-        f"of at least {percent(table.attrs['level'])}."
-    )
-    least = {name: _least_likely(table[table["attribute"] == name]) for name in names}
-    within = [name for name, text in least.items() if not text]
-    if len(within) == len(names):
-        each = " Each attribute is tested by itself." if of else ""
-        return Note("plain", "Could it be chance?", f"Yes: {ranges} Here all counts do.{each}")
-    rest = f" Chance could do it for {listed(within)}." if within else ""
-    beyond = " ".join(filter(None, least.values()))
-    return Note("caution", "Could it be chance?", f"Hardly: {ranges} {beyond}{rest}")
-
-
-def _least_likely(table):
-    """A sentence on the counts of one attribute beyond chance; "" without any."""
-    beyond = table[table["beyond_chance"]]
-    if beyond.empty:
-        return ""
-    least, looks = beyond.loc[beyond["p_value"].idxmin()], table.attrs["counts_looked_at"]
-    p_value = "below 0.0001" if least["p_value"] < 1e-4 else f"= {least['p_value']:.2g}"
-    of, where = (f" of {least['attribute']}", "") if len(looks) > 1 else ("", "Here ")
-    times = looks[least["attribute"]]
-    corrected = f", corrected for {times:,} counts (Bonferroni)" if times > 1 else ""
-    text = (
-        f"{where}{len(beyond):,} of the {len(table):,} counts{of} do not. The least likely is that of {least['group']}"
-    )
-    return f"{text} in cluster {least['cluster']} (p {p_value}{corrected})."
 
 
 def _of_repair(found):
@@ -124,7 +215,9 @@ def _of_repair(found):
         text = f"Moving {_rows_of(few, total)} balances every attribute by itself, to within one row. No counts were found "
         text += f"that balance the combinations too: these stay within {room:.0f} rows."
     if "within_ss" not in repairs:
-        return f"{text} Give the features to learn who would move, and at what cost."
+        return (
+            f"{text} Lots decide which rows of these groups move. Give the features to move those that it costs least."
+        )
     text += f" It costs {_cost(few)} in within-cluster sum of squares."
     if CHEAPEST not in repairs.index:
         return f"{text} No cheaper repair is searched for in this case."
@@ -134,6 +227,25 @@ def _of_repair(found):
     return (
         f"{text} The cheapest balanced clusters found from there move {_rows_of(cheap, total)} and cost {_cost(cheap)}."
     )
+
+
+def flows_of(moves):
+    """How many rows of every group the repair with the fewest moves takes from where to where, most first."""
+    moved = moves[moves[GIVEN] != moves[FEWEST]] if FEWEST in moves else moves.head(0).assign(**{FEWEST: None})
+    flows = moved.groupby([GIVEN, FEWEST, "group"], sort=False).size().rename("rows").reset_index()
+    flows = flows.rename(columns={GIVEN: "from", FEWEST: "to"})
+    return flows.sort_values("rows", ascending=False, kind="stable", ignore_index=True)
+
+
+def _of_flows(moves):
+    """The largest flows of the repair with the fewest moves; none if no row moves."""
+    flows = flows_of(moves)
+    told = [
+        f"{counted(flow['rows'], 'row')} of {flow['group']} from {flow['from']} to {flow['to']}"
+        for _, flow in flows.head(TOLD).iterrows()
+    ]
+    more = f" The table has {len(flows) - TOLD:,} more." if len(flows) > TOLD else ""
+    return [Note("plain", "Who moves where:", f"{'; '.join(told)}.{more}")] if told else []
 
 
 def _rows_of(repair, total):
@@ -160,25 +272,26 @@ def _of_distances(distances):
 
 
 def _of_posterior(memberships):
+    """Whether the chains agree and how well clusters match, if there is a doubt, before any probability."""
     unlikely, chains = memberships["probability"] < UNLIKELY, memberships.attrs["chains"]
+    agree = [] if chains.kind == "good" else [Note(chains.kind, chains.headline, f"{chains.evidence} {chains.advice}")]
     text = (
         f"{unlikely.sum():,} of {len(unlikely):,} rows ({percent(unlikely.mean())}) are in the given cluster with a "
         f"probability below {percent(UNLIKELY)}. Half of the rows are there with a probability of at least "
         f"{rounded_down(memberships['probability'].median(), 2)}."
     )
-    notes = [Note("plain", "Under the fair posterior:", text)]
-    poor = {name: share for name, share in memberships.attrs["matched"].items() if share < WELL_MATCHED}
-    if poor:
-        text = (
-            "each given cluster is matched with the cluster of the draws that shares the most rows with it. Fewer than half "
-            "of the matched cluster's rows are in the given one for "
-            f"{listed(f'{name} ({percent(share)})' for name, share in poor.items())}. The posterior has no such clusters, "
-            "which makes their probabilities low."
-        )
-        notes.append(Note("caution", "Matched with:", text))
-    if chains.kind != "good":
-        notes.append(Note(chains.kind, chains.headline, f"{chains.evidence} {chains.advice}"))
-    return notes
+    return [*agree, *_of_matches(memberships.attrs["matched"]), Note("plain", "Under the fair posterior:", text)]
+
+
+def _of_matches(matched):
+    """The given clusters that the posterior does not have; none if each is matched well."""
+    poor = [f"{name} ({percent(share)})" for name, share in matched.items() if share < WELL_MATCHED]
+    text = (
+        "each given cluster is matched with the cluster of the draws that shares the most rows with it. Fewer than half "
+        f"of the matched cluster's rows are in the given one for {listed(poor)}. The posterior has no such clusters, "
+        "which makes their probabilities low."
+    )
+    return [Note("caution", "Matched with:", text)] if poor else []
 
 
 def write_page_of(audit, path, title, provenance):
@@ -187,16 +300,23 @@ def write_page_of(audit, path, title, provenance):
     heading = title or f"Audit of {counted(len(audit.clusters) - 1, 'cluster')} of {every['size']:,.0f} rows"
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     moves = None if audit.moves is None else as_table(audit.moves.head(SHOWN_ROWS).rename_axis("row").reset_index())
+    flows = None if audit.moves is None else flows_of(audit.moves)
     return write_page(
         page_place(path),
         "audit.html",
         title=str(heading),
         notes=audit.notes,
         level=audit.representation.attrs["level"],
+        tests=_tests(audit.tests),
+        rates=[(name, *_rates(part)) for name, part in audit.rates.groupby("attribute", sort=False)],
+        is_selection=audit.rates.attrs["favourable"] is not None,
         representation=[_counts(name, part) for name, part in audit.representation.groupby("attribute", sort=False)],
-        repairs=_repairs(audit.repairs),
+        repairs=_repairs(audit.repairs, audit.representation),
         moves=moves,
         more_moves=0 if moves is None else len(audit.moves) - len(moves[1]),
+        flows=None if flows is None else as_table(flows.head(SHOWN_ROWS)),
+        more_flows=0 if flows is None else max(len(flows) - SHOWN_ROWS, 0),
+        flow_picture=None if flows is None else draw_flows(flows),
         distances=None if audit.distances is None else table_of_distances(audit.distances),
         units=None if audit.distances is None else audit.distances.attrs["units"],
         likely_by_group=None if audit.memberships is None else _by_group(audit.memberships),
@@ -205,8 +325,45 @@ def write_page_of(audit, path, title, provenance):
     )
 
 
+def p_value(value):
+    return f"below {LEAST_P}" if value < LEAST_P else f"{value:.2g}"
+
+
+def _tests(table):
+    """What was tested, how, with which p-value and how large the relation is."""
+    columns = {
+        "attribute": table["attribute"],
+        "by": table["question"],
+        "test": table["test"],
+        "p": table["p_value"].map(p_value),
+        f"p, {len(table)} tests (Holm)": table["p_holm"].map(p_value),
+        "beyond chance": table["beyond_chance"].map(YES_OR_NO),
+        "Cramer's V": [f"{size:.2f}" for size in table["cramers_v"]],
+    }
+    return as_table(columns)
+
+
+def _rates(table):
+    """(head, rows) of the rates of one attribute, and their picture, which only rates of selection have."""
+    if table["outcome"].iloc[0] != FAVOURABLE or table["outcome"].nunique() > 1:
+        each = {name: part.map(str) for name, part in table.assign(of=_with_interval(table)).groupby("outcome")["of"]}
+        first = table[table["outcome"] == table["outcome"].iloc[0]]
+        return as_table({"group": first["group"], "rows": first["rows"], **each}), None
+    columns = {
+        "group": table["group"],
+        "rows": [f"{size:,}" for size in table["rows"]],
+        "selected": [f"{size:,}" for size in table["selected"]],
+        "rate": _with_interval(table),
+        "impact ratio": [_ratio(row) for _, row in table.iterrows()],
+        "below 0.8": [
+            "left out" if row["is_small"] else YES_OR_NO[row["below_four_fifths"]] for _, row in table.iterrows()
+        ],
+    }
+    return as_table(columns), draw_rates(table)
+
+
 def _counts(attribute, table):
-    """(attribute, (head, rows), how many counts are left out): all counts in order, or those farthest from their share."""
+    """(attribute, (head, rows), how many counts are left out, picture): all counts, or those farthest from their share."""
     shown = table
     if len(table) > SHOWN_COUNTS:
         shown = table.loc[table["excess"].abs().nlargest(SHOWN_COUNTS).index]
@@ -219,13 +376,14 @@ def _counts(attribute, table):
         "of the cluster": shown["share_of_cluster"].map(percent),
         "of all": shown["share_of_all"].map(percent),
         "by lot": [f"{low:,} to {high:,}" for low, high in zip(shown["low"], shown["high"])],
+        "p": shown["p_value"].map(p_value),
         "beyond chance": shown["beyond_chance"].map(YES_OR_NO),
     }
-    return attribute, as_table(columns), len(table) - len(shown)
+    return attribute, as_table(columns), len(table) - len(shown), draw_shares(attribute, table)
 
 
-def _repairs(table):
-    """What the clusters cost, and how far they are from balance, as given and repaired."""
+def _repairs(table, counts):
+    """What the clusters cost, and how far they are from balance, as given and repaired; Balance if no group is rare."""
     each = {f"of {name[len('off_by[') : -1]}": table[name].map(rows) for name in table if name.startswith("off_by[")}
     columns = {
         "clusters": table.index,
@@ -233,8 +391,9 @@ def _repairs(table):
         "balanced": table["is_balanced"].map(YES_OR_NO),
         "farthest from its share, rows": table["off_by"].map(rows),
         **each,
-        "balance": table["balance"].map(rounded_down),
     }
+    if counts["expected"].min() >= 1:  # else whole rows leave some cluster without the group, and Balance is 0
+        columns["balance"] = table["balance"].map(rounded_down)
     if "within_ss" in table:
         columns["within-cluster sum of squares"] = alike(table["within_ss"])
         columns["change"] = table["cost_increase"].map(signed_percent)

@@ -15,6 +15,7 @@ from bayesfair._check import (
     check_same_rows,
     column_names,
     index_of,
+    listed,
     message,
 )
 from bayesfair._names import DataFrame, DataTree
@@ -22,17 +23,21 @@ from bayesfair._partitions import tables_with
 from bayesfair._scaling import noted_scaling, standardise
 from bayesfair._settings import declared
 from bayesfair.fairness.balanced import balance_constraint, each_and_together, is_exact
-from bayesfair.fairness.chance import representation
+from bayesfair.fairness.chance import independence, representation
 from bayesfair.fairness.distances import distance_report
 from bayesfair.fairness.groups import Groups, check_shared, groups_for_fit
 from bayesfair.fairness.metrics import cluster_balance, encode_assignment, looked_at, rows_off
 from bayesfair.fairness.per_cluster import report as cluster_report
 from bayesfair.fairness.plain import share_above
+from bayesfair.fairness.rates import selection_rates
 from bayesfair.posterior.diagnostics import Note, judge
 from bayesfair.posterior.membership import memberships
 from bayesfair.posterior.relabelling import about, numbered_alike
 from bayesfair.posterior.schema import count_clusters, flat_labels, names_of_rows
-from bayesfair.reports.audit_page import CHEAPEST, FEWEST, GIVEN, notes_of, write_page_of
+from bayesfair.reports.audit_page import CHEAPEST, CLUSTERS, FAVOURABLE, FEWEST, GIVEN, notes_of, write_page_of
+
+SEED = 0  # of the lots that decide who moves
+MANY = 20  # numbers in one attribute, above which they are put into bands
 
 
 class Audit(NamedTuple):
@@ -44,17 +49,26 @@ class Audit(NamedTuple):
         The sentences: `kind`, `headline` and `text`.
     clusters : pandas.DataFrame
         `bayesfair.fairness.report` of the clusters, with a last row for all of them.
+    tests : pandas.DataFrame
+        A row for every attribute and question ("clusters" and, with `favourable`, "favourable"), the combinations last: the
+        `test`, its `p_value`, `cramers_v`, `p_holm` (corrected for all rows by Holm), and `beyond_chance`, by the `p_value`.
+    rates : pandas.DataFrame
+        A row for every attribute, outcome and group: `rows`, `selected`, `rate` with Wilson's interval (`low`, `high`),
+        `is_small` (below 2% of all rows), `ratio` to the highest rate with Katz's interval (`ratio_low`, `ratio_high`), and
+        `below_four_fifths`. The outcome is "favourable" or, without `favourable`, each cluster.
     representation : pandas.DataFrame
         A row for every attribute, cluster and group: `count`; `expected`, the share of the group; `excess`, the first
         less the second, negative where the group is short; `share_of_cluster`, `share_of_all`; `low` and `high`, what drawing
         by lot would give, for all counts of the attribute together; `p_value`, times the number of counts of the attribute
-        that are looked at (Bonferroni); `beyond_chance`. The last attribute is the combinations, if they are looked at.
+        that are looked at (Bonferroni); `beyond_chance`: the count is outside its range, and the test of the attribute is
+        beyond chance too. The last attribute is the combinations, if they are looked at.
     repairs : pandas.DataFrame
         "as given", "fewest moves" and, with features, "cheapest found": how many rows move, what the clusters cost then, and
         how balanced they are. Of several attributes, `off_by[a]` is the most rows by which a count of each is off. A repair
         that is not found is missing. In tables of more than 24 counts the fewest moves found are not proved the fewest.
     moves : pandas.DataFrame or None
-        With features: the rows that either repair moves, their group, and their cluster as given and after each repair.
+        The rows that either repair moves, their group, and their cluster as given and after each repair. Without features
+        those that move are drawn by lot. None without a repair.
     distances : pandas.DataFrame or None
         With features: `bayesfair.fairness.distance_report`.
     memberships : pandas.DataFrame or None
@@ -70,6 +84,8 @@ class Audit(NamedTuple):
 
     notes: list[Note]
     clusters: DataFrame
+    tests: DataFrame
+    rates: DataFrame
     representation: DataFrame
     repairs: DataFrame
     moves: DataFrame | None
@@ -113,17 +129,19 @@ def audit(
     sensitive_features: ArrayLike | Groups,
     X: ArrayLike | None = None,
     *,
+    favourable: "ArrayLike | None" = None,
     crossed: bool = True,
+    repair: bool = True,
     min_balance: Literal["exact"] | float = "exact",
     level: float = 0.95,
     tree: "DataTree | None" = None,
 ) -> Audit:
     """Look at clusters that somebody else made: who is short of what, by how many rows, and beyond chance or not.
 
-    Every attribute is looked at by itself and, with `crossed`, their combinations too. Counts are held against what drawing
-    clusters of these sizes by lot would give: hypergeometric laws, exact, with the number of counts of the attribute
-    accounted for, so that no attribute changes the verdict on another. A repair is looked for that makes the clusters balanced
-    with few moves.
+    Every attribute has a test of its own and then, with `crossed`, their combinations have one: no attribute changes the
+    verdict on another. Its counts are held against what drawing clusters of these sizes by lot would give: hypergeometric
+    laws, exact, with the number of counts of the attribute accounted for. A repair is looked for that makes the clusters
+    balanced with few moves.
 
     Parameters
     ----------
@@ -134,9 +152,13 @@ def audit(
     X : array-like of shape (n_obs, n_features), optional
         Numbers by which the clusters were made, scaled as they were then. With them there are individual distances, what a
         repair costs, and who would move.
+    favourable : array-like, optional
+        The clusters that it is good to be in. With them there are rates at which groups are selected, and impact ratios.
     crossed : bool, default True
         Whether a repair balances the combinations of several attributes too, beside each on its own. Where that is
         impossible, it keeps every attribute to within one row, and the combinations as near as it can.
+    repair : bool, default True
+        Whether to look for a repair.
     min_balance : "exact" or float, default "exact"
         What balanced means: to within one row, or a Balance of at least so much.
     level : float, default 0.95
@@ -153,7 +175,7 @@ def audit(
     ------
     ValueError
         Lengths or indexes that differ, missing values, a `level` outside (0, 1), a posterior with fewer clusters, clusters or
-        groups that nearly every row has for itself.
+        groups that nearly every row has for itself, an attribute of more than 20 numbers, `favourable` clusters that are none.
 
     Examples
     --------
@@ -169,26 +191,85 @@ def audit(
         raise ValueError(message("level", "be between 0 and 1", level, "The usual choice is 0.95."))
     code, clusters = _clusters(labels)
     declared(bool).check("crossed", crossed)
+    declared(bool).check("repair", repair)
     groups = groups_for_fit(sensitive_features, len(code), crossed=crossed)
-    for part in groups.parts or (groups,):
+    attributes = _attributes(groups)
+    for part in [one for one in attributes.values() if not one.parts]:
         check_shared("sensitive_features", part.names, len(code), part.column)
+        _check_bands(part)
     constraint = balance_constraint(groups, min_balance)  # small groups need no warning here
     constraint = each_and_together(groups) if groups.crosses and is_exact(constraint) else constraint
     indexes = [index_of(one) for one in (labels, sensitive_features, X)]
     index = next((one for one in indexes if one is not None), None)
     names = np.arange(len(code)) if index is None else index
-    repairs, moves = _repairs(code, clusters, groups, constraint, X, names)
+    outcomes = _outcomes(code, clusters, favourable)
+    tests = independence(_tables(code, attributes, outcomes.get(FAVOURABLE)), level)
+    repairs, moves = _repairs(code, clusters, groups, constraint, X, names, repair)
     found = Audit(
         [],
         cluster_report(labels, groups, overall=True),
-        representation(code, clusters, _attributes(groups), level),
+        tests,
+        selection_rates(attributes, outcomes, level),
+        _beyond_chance(representation(code, clusters, attributes, level), tests),
         repairs,
         moves,
         None if X is None else _distances(X, labels),
         None if tree is None else _memberships(tree, code, clusters, index, groups),
     )
     found.representation.attrs["is_crossed"] = bool(groups.crosses)
+    found.rates.attrs["favourable"] = None if favourable is None else _favourable(clusters, favourable)
     return found._replace(notes=notes_of(found, constraint))
+
+
+def _check_bands(part):
+    """Raise a ValueError for an attribute of many numbers, such as ages, whose every value would be a group."""
+    if len(part.names) <= MANY:
+        return
+    try:
+        values = np.array([name.removeprefix(f"{part.column}=") for name in part.names], float)
+    except ValueError:
+        return
+    cuts = ", ".join(f"{cut:g}" for cut in np.unique(np.quantile(values[part.code], [0.25, 0.5, 0.75])))
+    got = f"{len(values):,}{f' in {part.column!r}' if part.column else ''}"
+    rule = f"be in bands if an attribute has more than {MANY} numbers"
+    remedy = (
+        f"Pass pandas.cut(values, [-inf, {cuts}, inf]), which are quartiles, or write codes as text, such as 'code 7'."
+    )
+    raise ValueError(message("sensitive_features", rule, got, remedy))
+
+
+def _favourable(clusters, favourable):
+    """The names of the favourable ones among the `clusters`, which are some and not all."""
+    asked = {str(one) for one in ([favourable] if isinstance(favourable, str) else np.ravel(favourable))}
+    chosen = [name for name in clusters if str(name) in asked]
+    if len(chosen) != len(asked) or not 0 < len(chosen) < len(clusters):
+        remedy = f"The clusters are: {listed(clusters)}."
+        raise ValueError(message("favourable", "name some of the clusters, not all", listed(sorted(asked)), remedy))
+    return chosen
+
+
+def _outcomes(code, clusters, favourable):
+    """{outcome: mask (N,) of who has it}: to be in a favourable cluster or, if none is declared, in each of them."""
+    if favourable is None:
+        return {name: code == k for k, name in enumerate(clusters)}
+    good = _favourable(clusters, favourable)
+    return {FAVOURABLE: np.isin(code, [k for k, name in enumerate(clusters) if name in good])}
+
+
+def _tables(code, attributes, selected):
+    """{(attribute, question): counts}, selection first, if there is one; combinations last."""
+    asked = ({} if selected is None else {FAVOURABLE: selected.astype(np.int32)}) | {CLUSTERS: code}
+    return {
+        (name, question): cell_masses(row, groups.code, (int(row.max()) + 1, len(groups.names)))
+        for name, groups in attributes.items()
+        for question, row in asked.items()
+    }
+
+
+def _beyond_chance(table, tests):
+    """The `representation`, where counts are beyond chance only if the test of their attribute is."""
+    related = tests.loc[(tests["question"] == CLUSTERS) & tests["beyond_chance"], "attribute"]
+    return table.assign(beyond_chance=table["beyond_chance"] & table["attribute"].isin(related))
 
 
 def _distances(X, labels):
@@ -216,37 +297,49 @@ def _attributes(groups) -> dict[str, Groups]:
     return each if groups.attributes else each | {" x ".join(each) or groups.column or "group": groups}
 
 
-def _repairs(code, clusters, groups, constraint, X, names):
-    """(DataFrame of the moves and costs of each repair, DataFrame of the rows that move, or None without features).
+def _repairs(code, clusters, groups, constraint, X, names, wanted):
+    """(DataFrame of the moves and costs of each repair, DataFrame of the rows that move, or None if none is `wanted`).
 
     The first has a `room` in its `attrs`, see `Moves`.
     """
     import pandas as pd
 
+    room, made = _made(code, groups, constraint, X, len(clusters)) if wanted else (None, {})
+    labels = {GIVEN: code} | made
+    found = {
+        name: {"moved": int((one != code).sum())}
+        | _balance_of(cell_masses(one, groups.code, (len(clusters), len(groups.names))), groups, constraint)
+        | ({} if X is None else {"within_ss": distance_report(X, one).attrs["within_ss"]})
+        for name, one in labels.items()
+    }
+    table = pd.DataFrame.from_dict(found, orient="index")
+    if X is not None:
+        table["cost_increase"] = [share_above(cost, table.loc[GIVEN, "within_ss"]) for cost in table["within_ss"]]
+    table.attrs["room"] = room
+    return table, _moves(labels, clusters, groups, names) if wanted else None
+
+
+def _made(code, groups, constraint, X, n_clusters):
+    """(the `room` of `Moves`, {repair: labels (N,)}); None and nothing if none is found."""
     from bayesfair.balanced.repairs import moves_needed, repair  # loads Numba
 
-    shape = len(clusters), len(groups.names)
-    counts = cell_masses(code, groups.code, shape)
-    if X is None:
-        needed = moves_needed(constraint, counts)
-        moved = {GIVEN: (counts, 0)} | ({} if needed is None else {FEWEST: needed[:2]})
-        found = {name: {"moved": n} | _balance_of(one, groups, constraint) for name, (one, n) in moved.items()}
-        table, moves = pd.DataFrame.from_dict(found, orient="index"), None
-    else:
-        needed = repair(_problem(X, groups, constraint, shape[0]), code)
-        made = {} if needed is None else dict(zip((FEWEST, CHEAPEST), needed[:2]))
-        labels = {GIVEN: code} | {name: one for name, one in made.items() if one is not None}
-        found = {
-            name: {"moved": int((one != code).sum())}
-            | _balance_of(cell_masses(one, groups.code, shape), groups, constraint)
-            | {"within_ss": distance_report(X, one).attrs["within_ss"]}
-            for name, one in labels.items()
-        }
-        table = pd.DataFrame.from_dict(found, orient="index")
-        table["cost_increase"] = [share_above(cost, table.loc[GIVEN, "within_ss"]) for cost in table["within_ss"]]
-        moves = _moves(labels, clusters, groups, names)
-    table.attrs["room"] = None if needed is None else needed.room
-    return table, moves
+    if X is not None:
+        made = repair(_problem(X, groups, constraint, n_clusters), code)
+        each = {} if made is None else {FEWEST: made.fewest, CHEAPEST: made.cheapest}
+        return getattr(made, "room", None), {name: one for name, one in each.items() if one is not None}
+    needed = moves_needed(constraint, cell_masses(code, groups.code, (n_clusters, len(groups.names))))
+    return (None, {}) if needed is None else (needed.room, {FEWEST: _by_lot(code, groups.code, needed.counts)})
+
+
+def _by_lot(labels, code, counts):
+    """Labels (N,) of these counts (clusters, groups): lots decide which rows of a group leave a cluster that has too many."""
+    rng, moved = np.random.default_rng(SEED), labels.copy()
+    for group, wanted in enumerate(counts.T):
+        rows = rng.permutation(np.flatnonzero(code == group))
+        change = wanted - np.bincount(labels[rows], minlength=len(wanted))
+        leaving = [rows[labels[rows] == k][:surplus] for k, surplus in enumerate(np.maximum(-change, 0))]
+        moved[np.concatenate(leaving)] = np.repeat(np.arange(len(wanted)), np.maximum(change, 0))
+    return moved
 
 
 def _problem(X, groups, constraint, n_clusters):
@@ -262,10 +355,11 @@ def _problem(X, groups, constraint, n_clusters):
 
 def _balance_of(counts, groups, constraint):
     """The balance of clusters with these counts (K, J): of every attribute, and of combinations that are balanced."""
-    of_all = {name: rows_off(held).max() for name, (_, held) in looked_at(counts, groups).items()}
-    balanced = list(of_all.values())[: -1 if groups.attributes else None]
-    figures = {"balance": float(cluster_balance(counts, groups).min()), "off_by": float(max(balanced))}
-    figures |= {f"off_by[{name}]": float(off) for name, off in of_all.items()} if groups.parts else {}
+    off = {name: float(rows_off(held).max()) for name, (_, held) in looked_at(counts, groups).items()}
+    if groups.attributes:
+        off.popitem()
+    figures = {"balance": float(cluster_balance(counts, groups).min()), "off_by": max(off.values())}
+    figures |= {f"off_by[{name}]": most for name, most in off.items()} if groups.parts else {}
     return {"is_balanced": bool(constraint.satisfied(counts).all()), **figures}
 
 

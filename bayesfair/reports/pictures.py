@@ -162,12 +162,13 @@ def _of_clusters(plot, contents):
 
 
 def _picture(contents, draw, height, alt, caption):
-    png, missing = _render(contents, draw, height)
+    groups = () if contents.groups is None else contents.groups.names
+    png, missing = _render((groups, contents.features), draw, height)
     return Picture(png, alt, caption + missing)
 
 
-def _render(contents, draw, height):
-    """The PNG bytes of `draw` applied to a figure, and a remark if the font lacks letters of the names."""
+def _render(names, draw, height, width=WIDTH):
+    """The PNG bytes of `draw` applied to a figure, and a remark if the font lacks letters; `names`: lists to be shortened."""
     from matplotlib import style
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -175,10 +176,10 @@ def _render(contents, draw, height):
     file = io.BytesIO()
     with warnings.catch_warnings(record=True) as caught, style.context("default"):
         warnings.simplefilter("always")
-        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        figure = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(figure)
         draw(figure)
-        _shorten(figure, contents)
+        _shorten(figure, names)
         figure.savefig(file, format="png", dpi=DPI)
         figure.clear()  # now: a million points would stay until the garbage collection
     glyphs = [warning for warning in caught if "missing from" in str(warning.message)]
@@ -189,12 +190,11 @@ def _render(contents, draw, height):
     return file.getvalue(), boxes if glyphs else ""
 
 
-def _shorten(figure, contents):
-    """Cut long names of groups and features in a figure to fit."""
+def _shorten(figure, names):
+    """Cut long ones of some lists of names in a figure to fit."""
     from matplotlib.text import Text
 
-    groups = () if contents.groups is None else contents.groups.names
-    short = {name: cut for names in (groups, contents.features) for name, cut in zip(names, _cut(names))}
+    short = {name: cut for alike in names for name, cut in zip(alike, _cut(alike))}
     for text in figure.findobj(Text):
         if len(name := text.get_text()) > LONGEST_NAME:
             text.set_text(short.get(name, name))

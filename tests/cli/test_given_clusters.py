@@ -1,7 +1,9 @@
 """`bayesfair check`: somebody else's clusters in a table."""
 
 import hashlib
+import re
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -75,6 +77,93 @@ def test_the_report_of_a_run_says_where_its_rows_come_from(table, run_file, tmp_
     for said in (digest, f"bayesfair fit {table} --sensitive group", "<dd>group</dd>", "<h1>A &lt; B</h1>"):
         assert said in text
     assert bf.GibbsFairClustering.load(run_file).provenance["Rows dropped"] == "none"
+
+
+@pytest.fixture(scope="module")
+def customers(tmp_path_factory):
+    """300 customers with ids and ages; three of them lack an age."""
+    rng = np.random.default_rng(2)
+    sex = rng.choice(["f", "m"], 300)
+    segment = np.where(rng.random(300) < np.where(sex == "f", 0.35, 0.6), "gold", "basic")
+    age = rng.integers(18, 92, 300).astype(str)
+    age[[4, 50, 70]] = ""
+    columns = {"id": [f"c{i}" for i in range(300)], "segment": segment, "sex": sex, "age": age}
+    path = tmp_path_factory.mktemp("customers") / "customers.csv"
+    pd.DataFrame(columns).to_csv(path, index=False)
+    return path
+
+
+def told(capsys):
+    """What was printed, in one line."""
+    return " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("ids", [["--index", "id"], []])
+def test_a_table_repaired_by_its_moves_is_balanced_by_the_same_command(customers, tmp_path, capsys, ids):
+    moves, same = tmp_path / "moves.csv", ["--clusters", "segment", "--sensitive", "sex", *ids]
+    assert main(["check", str(customers), *same, "--moves", str(moves)]) == 0
+    before, table, moved = told(capsys), pd.read_csv(customers), pd.read_csv(moves)
+    assert "sex: clear difference beyond chance." in before
+    assert moved.columns.tolist() == ["id" if ids else "row", "group", "from", "to"]
+    assert f"wrote {moves}: {len(moved)} rows" in before
+    places = moved.iloc[:, 0].str.removeprefix("c").astype(int) if ids else moved["row"] - 1
+    assert table.loc[places, "segment"].tolist() == moved["from"].tolist()
+    assert table.loc[places, "sex"].tolist() == moved["group"].tolist()
+    table.loc[places, "segment"] = moved["to"].tolist()
+    table.to_csv(tmp_path / "repaired.csv", index=False)
+    assert main(["check", str(tmp_path / "repaired.csv"), *same]) == 0
+    after = told(capsys)
+    assert "Balanced: every group's share of every cluster is the data's to within one row." in after
+    assert "Repair: none is needed." in after
+
+
+def test_rates_ages_in_bands_and_rows_that_add_up(customers, tmp_path, capsys):
+    page, typed = tmp_path / "audit.html", ["--clusters", "segment", "--sensitive", "sex,age", "--missing", "drop"]
+    command = ["check", str(customers), *typed, "--no-repair", "--each-attribute", "--favourable", "gold"]
+    assert main(command) == 2
+    assert "Pass --bins age=18,30,45,65 with cuts of yours, or age=quartiles." in capsys.readouterr().err
+    words = ["--title", "A < B", "--purpose", "Renewal", "--auditor", "N. N."]
+    assert main([*command, "--bins", "age=30,45,65", "--out", str(page), *words]) == 0
+    printed, text = told(capsys), page.read_text(encoding="utf-8")
+    assert "Rows read: 300 Rows dropped: 3 without age Rows: 297" in printed
+    assert "Favourable clusters: gold" in printed
+    assert "Selection by sex: clear difference beyond chance." in printed
+    people = pd.read_csv(customers).dropna()
+    band = np.digitize(people["age"], [30, 45, 65])
+    names = ["under 30", "30 to under 45", "45 to under 65", "65 and over"]
+    rates = [(people["segment"] == "gold")[band == at].mean() for at in range(4)]
+    for name, rate in zip(names, rates):
+        assert re.search(rf">{name}</th><td>{(band == names.index(name)).sum()}</td><td>\d+</td><td>{rate:.1%} ", text)
+    for said in ("<h1>A &lt; B</h1>", "<dd>Renewal</dd>", "<dd>N. N.</dd>", "<dd>300</dd>", "<dd>297</dd>"):
+        assert said in text
+    assert "Repair:" not in printed
+
+
+def test_quartiles_and_all_counts_as_a_table(customers, tmp_path, capsys):
+    counts = tmp_path / "counts.csv"
+    more = ["--bins", "age=quartiles", "--missing-group", "unknown", "--out", str(counts)]
+    assert main(["check", str(customers), "--clusters", "segment", "--sensitive", "age", *more]) == 0
+    table = pd.read_csv(counts)
+    cuts = pd.read_csv(customers)["age"].quantile([0.25, 0.5, 0.75]).tolist()
+    assert table["group"].unique()[0] == f"under {cuts[0]:g}"
+    assert table.groupby("group")["count"].sum()["unknown"] == 3
+    assert table["count"].sum() == 300
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        (["--bins", "age=30,20"], "`--bins` must be a column and cuts in rising order, or quartiles, got 'age=30,20'"),
+        (["--bins", "height=quartiles"], "`--bins` must name sensitive columns, got 'height'"),
+        (["--bins", "sex=quartiles"], "`--bins` must name columns of numbers, got the text 'm' in 'sex'"),
+        (["--favourable", "platinum"], "`--favourable` must name some of the clusters, not all, got platinum"),
+        (["--no-repair", "--moves", "moves.csv"], "`--moves` must come without --no-repair"),
+        (["--moves", "moves.html"], "`--moves` must end in .csv"),
+    ],
+)
+def test_options_of_an_audit_that_cannot_be_meant(customers, capsys, more, text):
+    assert main(["check", str(customers), "--clusters", "segment", "--sensitive", "sex", *more]) == 2
+    assert text in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

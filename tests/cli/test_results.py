@@ -107,4 +107,5 @@ def test_csv_is_written_as_spreadsheets_of_other_countries_read_it(run_file, tmp
     written = bf.datasets.read_table(out, sep=";", decimal=",", encoding="latin-1")
     expected = bf.posterior.memberships(bf.posterior.read_tree(run_file))
     assert written["obs"].tolist() == expected.index.tolist()
+    assert max(map(len, bf.datasets.read_table(out, sep=";", dtype=str, encoding="latin-1")["probability"])) <= 14
     assert written["probability"].to_numpy() == pytest.approx(expected["probability"].to_numpy())

@@ -1,6 +1,8 @@
 """CSV files as people have them: what is taken from each, and what is said of those that cannot be meant."""
 
 import gzip
+import subprocess
+import sys
 from decimal import Decimal
 from importlib.util import find_spec
 
@@ -233,18 +235,54 @@ def test_what_cannot_be_standardized_is_named(tmp_path, values):
     ("table", "text"),
     [
         (".", "must be a file, got the folder '.'"),
-        ("people.xlsx", "`path` must be a file of CSV, Parquet or Feather, got 'people.xlsx'. Save it as CSV"),
+        ("people.xls", "`path` must be a file of CSV, Parquet or Feather, got 'people.xls'. Save it as CSV"),
         ("nothing.csv", "must be a file that exists, got 'nothing.csv'. Check the name."),
         ("", "`TABLE.csv` must not be empty"),
     ],
 )
 def test_no_table_at_all_is_one_line(tmp_path, monkeypatch, capsys, table, text):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "people.xlsx").write_bytes(b"PK")
+    (tmp_path / "people.xls").write_bytes(b"PK")
     assert main(["fit", table, "--sensitive", "s", "--n-clusters", "2", "--out", "r.nc"]) == 2
     error = capsys.readouterr().err
     assert text in error
     assert error.count("\n") == 1
+
+
+def test_the_first_sheet_of_a_workbook_is_read_as_text_or_refused(tmp_path):
+    pytest.importorskip("openpyxl")
+    people = pd.DataFrame({"id": ["a", "b"], "age": [31, 4.5], "sex": ["f", None]})
+    people.to_excel(tmp_path / "people.xlsx", index=False)
+    table = read_table(tmp_path / "people.xlsx")
+    assert table.to_numpy().tolist() == [["a", "31", "f"], ["b", "4.5", ""]]
+    (tmp_path / "broken.xlsx").write_bytes(b"PK")
+    with pytest.raises(ValueError, match=r"`TABLE\.xlsx` must be a sheet that can be read"):
+        read_table(tmp_path / "broken.xlsx")
+
+
+def test_a_workbook_without_openpyxl_is_told_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setattr("bayesfair.cli.tables.find_spec", lambda _: None)
+    with pytest.raises(ValueError, match=r"Install openpyxl, or save the sheet as CSV \(UTF-8\)"):
+        read_table(tmp_path / "people.xlsx")
+
+
+@pytest.mark.parametrize(("mark", "line_end"), [(b"\xef\xbb\xbf", b"\r\n"), (b"", b"\n")])
+def test_csv_is_written_as_the_table_was(tmp_path, mark, line_end):
+    lines = [b"id;sex;segment", *(f"{at};{'fm'[at % 2]};{'ab'[at > 3]}".encode() for at in range(8))]
+    (tmp_path / "people.csv").write_bytes(mark + line_end.join(lines))
+    out, typed = tmp_path / "counts.csv", ["--clusters", "segment", "--sensitive", "sex", "--separator", ";"]
+    assert main(["check", str(tmp_path / "people.csv"), *typed, "--out", str(out)]) == 0
+    written = out.read_bytes()
+    assert written.startswith(mark + b"attribute;cluster;")
+    assert written.count(line_end) == written.count(b"\n") == 5
+    assert b";2.0;0.0;0.5;0.5;" in written
+
+
+def test_a_table_comes_from_standard_input(tmp_path):
+    lines = "".join(f"{'fm'[at % 2]},{'ab'[at > 3]}\n" for at in range(8))
+    typed = [sys.executable, "-m", "bayesfair", "check", "-", "--clusters", "segment", "--sensitive", "sex"]
+    done = subprocess.run(typed, input=f"sex,segment\n{lines}", capture_output=True, text=True, timeout=300, check=True)
+    assert "Rows read: 8" in done.stdout
 
 
 def test_columns_have_one_use_but_for_features_that_are_groups_or_categories_too(tmp_path):

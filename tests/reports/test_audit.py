@@ -6,6 +6,7 @@ import pytest
 from elements import Elements
 
 import bayesfair as bf
+from bayesfair.balanced import repairs
 from bayesfair.posterior import memberships, reference_partition
 
 SEX = ["f"] * 30 + ["m"] * 30
@@ -27,12 +28,15 @@ def found(X):
 
 def test_who_is_short_of_what_in_sentences_and_rows(found):
     said = str(found)
-    assert "Not balanced: The count farthest from its share is 9.0 rows off" in said
+    assert (
+        "sex: clear difference beyond chance. Farthest from its share: cluster basic holds 24 of group f, 9.0 rows"
+        in said
+    )
     assert (
         "Cluster gold holds 6 of group f; its share would be 15.0, so 9.0 rows are missing (20% of the cluster, 50%"
         in said
     )
-    assert "Hardly: if clusters of these sizes were drawn by lot, all counts would lie in the ranges" in said
+    assert "Chance: p below 0.0001 (chi-square test; Cramer's V 0.60 of at most 1)." in said
     assert found.representation["excess"].tolist() == [9, -9, -9, 9]
     assert found.representation["beyond_chance"].all()
     assert found.clusters.loc["gold", "count[f]"] == 6
@@ -73,11 +77,18 @@ def test_the_fewest_moves_are_the_cheapest_found_if_those_are_as_few():
     assert "Moving 1 row (12%)" in str(found)
 
 
-def test_without_features_there_is_a_number_of_moves_and_no_names(X):
-    plain = bf.audit(SEGMENT, SEX)
-    assert plain.moves is plain.distances is plain.memberships is None
+def test_without_features_lots_decide_who_moves():
+    plain = bf.audit(SEGMENT, pd.Series(SEX, index=[f"p{i}" for i in range(60)], name="sex"))
+    assert plain.distances is plain.memberships is None
     assert plain.repairs["moved"].tolist() == [0, 17]
-    assert "Give the features to learn who would move" in str(plain)
+    assert "Lots decide which rows of these groups move." in str(plain)
+    assert "Who moves where: 17 rows of m from gold to basic." in str(plain)
+    moved = plain.moves.index.str.removeprefix("p").astype(int)
+    assert set(moved) < set(range(30, 54))
+    assert not np.array_equal(moved, np.arange(30, 47))  # as the first rows in the file would be
+    repaired = np.array(SEGMENT)
+    repaired[moved] = plain.moves["fewest moves"]
+    assert str(bf.audit(repaired, SEX)).startswith("Balanced:")
 
 
 def test_attributes_are_looked_at_one_by_one_and_crossed():
@@ -98,11 +109,21 @@ def test_an_attribute_that_has_nothing_to_do_with_the_clusters_hides_no_other():
     alone = bf.audit(segment, pd.Series(sex, name="sex"))
     both = bf.audit(segment, pd.DataFrame({"sex": sex, "branch": rng.integers(0, 12, 120)}))
     for found in (alone, both):
-        (chance,) = [note for note in found.notes if note.headline == "Could it be chance?"]
-        assert chance.text.startswith("Hardly: ")
-        assert "(p = 0.0033)" in chance.text
-    assert "4 of the 4 counts of sex do not" in chance.text
-    assert "Chance could do it for branch, sex x branch." in chance.text
+        (note,) = [note for note in found.notes if note.headline == "sex: clear difference beyond chance."]
+        assert "Chance: p = 0.0019 (chi-square test; " in note.text
+    assert "branch: a difference that chance could make." in str(both)
+    assert "Tests: 3 were made, sex, branch, sex x branch, each decided by its own p." in str(both)
+    assert both.tests["p_holm"][0] == pytest.approx(3 * both.tests["p_value"][0])
+
+
+def test_a_finding_that_holms_correction_takes_away_is_a_hint():
+    rng = np.random.default_rng(0)
+    segment, sex = np.repeat(["a", "b"], 60), np.array((["f"] * 35 + ["m"] * 25) + (["f"] * 23 + ["m"] * 37))
+    both = bf.audit(segment, pd.DataFrame({"sex": sex, "branch": rng.integers(0, 4, 120).astype(str)}))
+    first = both.tests.iloc[0]
+    assert first["p_value"] < 0.05 < first["p_holm"]
+    assert "sex: clear difference beyond chance." in str(both)
+    assert "After Holm's correction for all 3, chance could make the difference for sex: a hint." in str(both)
 
 
 def test_the_repair_balances_each_attribute_beside_the_combinations():
@@ -120,15 +141,26 @@ def test_the_repair_balances_each_attribute_beside_the_combinations():
         assert max(off["off_by[race]"], off["off_by[region]"], off["off_by[race x region]"]) < 1
         assert found.repairs.loc[repair, "is_balanced"]
     assert "balances every cluster, for each attribute by itself and for the combinations." in str(found)
-    assert "By attribute: race " in found.notes[0].text
     assert not bf.audit(labels, sensitive).repairs.loc["as given", "is_balanced"]
 
 
-def test_ages_are_audited_and_ids_are_refused_by_name():
+def test_a_balance_that_is_asked_for_is_met_or_not_whatever_chance_could_do():
+    for min_balance, headline, text in (
+        (0.2, "Balanced:", "is at least 0.2"),
+        (0.5, "Not balanced:", "is at least 0.5"),
+    ):
+        note, verdict, *_ = bf.audit(SEGMENT, SEX, min_balance=min_balance).notes
+        assert (note.kind, note.headline, verdict.kind) == ("plain", headline, "bad")
+        assert text in note.text
+
+
+def test_ages_need_bands_and_ids_are_refused_by_name():
     rng = np.random.default_rng(0)
     age, labels = pd.Series(rng.integers(18, 92, 400), name="age"), rng.integers(0, 3, 400)
-    found = bf.audit(labels, age)
-    assert found.repairs.loc["fewest moves", "is_balanced"]
+    with pytest.raises(ValueError, match=r"got 74 in 'age'\. Pass pandas\.cut\(values, \[-inf, 38, 58, 76, inf\]\)"):
+        bf.audit(labels, age)
+    banded = bf.audit(labels, pd.cut(age, [-np.inf, 38, 58, 76, np.inf]))
+    assert banded.repairs.loc["fewest moves", "is_balanced"]
     with pytest.raises(ValueError, match=r"got 400 values in 400 rows in 'id'\. Leave out ids"):
         bf.audit(labels, pd.DataFrame({"id": range(400), "age": age}))
     with pytest.raises(
@@ -140,10 +172,11 @@ def test_ages_are_audited_and_ids_are_refused_by_name():
 def test_balanced_combinations_whose_rows_add_up_are_no_all_clear():
     sensitive = pd.DataFrame({"sex": list("ffffmmmm"), "day": [1, 2, 3, 4, 5, 6, 7, 8]})
     found = bf.audit(list("aaaabbbb"), sensitive)  # each day is a person, so that any clusters are balanced
-    balance, short, _, repair = found.notes
-    assert (balance.kind, balance.headline) == ("caution", "Balanced by combinations:")
-    assert "every combination of sex x day has its share to within one row" in balance.text
-    assert "farthest from its share is 2.0 rows off: " in balance.text
+    assert not found.repairs.loc["as given", "is_balanced"]
+    sex, day, together, _, short, repair, _ = found.notes
+    assert sex.headline == "sex: clear difference beyond chance."
+    assert "(Fisher's exact test; " in sex.text
+    assert [day.kind, together.kind] == ["good", "good"]
     assert "Cluster a holds 0 of group m (sex)" in short.text
     assert repair.text.startswith("Moving 3 rows")
     assert bf.audit(list("abababab"), sensitive).notes[0].kind == "good"
@@ -163,7 +196,7 @@ def test_clusters_by_lot_are_balanced_enough_and_balanced_ones_need_no_repair():
     alike = ["x", "y", "y"] * 20
     said = str(bf.audit(alike, ["f"] * 30 + ["m"] * 30))
     assert said.startswith("Balanced: every group's share of every cluster is the data's to within one row.")
-    assert "Could it be chance? Yes:" in said
+    assert "Every count is its share." in said
     assert "Repair: none is needed." in said
     assert "who is short" not in said.lower()
 
@@ -186,7 +219,9 @@ def test_how_likely_rows_are_under_a_posterior(make_tree):
     assert found["label_set"].tolist() == named
     assert set(found.attrs["matched"]) == {"a", "b", "c"}
     matched = bf.audit(labels, pd.Series(groups[order], index=names[order]), tree=tree)
-    assert matched.notes[-1].headline == found.attrs["chains"].headline  # chains of noise do not agree
+    headlines = [note.headline for note in matched.notes]
+    told = found.attrs["chains"].headline, "Under the fair posterior:"  # chains of noise do not agree
+    assert [headline for headline in headlines if headline in told] == [*told]
     some = bf.audit(labels[:40], groups[order][:40], tree=tree).memberships
     assert sorted(some.index) == sorted(names[order][:40])
     assert some["cluster"].tolist() == labels[some.index].tolist()
@@ -194,6 +229,14 @@ def test_how_likely_rows_are_under_a_posterior(make_tree):
         bf.audit(given, groups, tree=tree)
     with pytest.raises(ValueError, match="`tree` must have at least 10 clusters, got 3"):
         bf.audit(np.arange(60) % 10, groups, tree=tree)
+
+
+def test_clusters_as_balanced_as_whole_rows_allow_need_no_repair_and_are_balanced(monkeypatch):
+    """What a second audit says of a repair that leaves the combinations within two rows, as no other counts are found."""
+    monkeypatch.setattr(repairs, "moves_needed", lambda _, counts: repairs.Moves(counts, 0, 2))
+    (first, *_) = bf.audit(SEGMENT, pd.DataFrame({"sex": SEX, "region": REGION})).notes
+    assert (first.kind, first.headline) == ("good", "Balanced as far as whole rows allow:")
+    assert "The combinations are within 2 rows" in first.text
 
 
 def test_the_page_says_it_all_and_nothing_becomes_markup(found, tmp_path, hostile, make_tree, X):

@@ -1,0 +1,159 @@
+"""The page of an audit like that of home loans: every number recomputed, its words, its pictures, and its repair."""
+
+import re
+from html import unescape
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import bayesfair as bf
+from bayesfair._numbers import percent, rows
+
+RATES = {"asian": (900, 800), "black": (1000, 717), "native": (40, 30), "white": (4000, 3628)}  # rows, selected
+
+
+@pytest.fixture(scope="module")
+def loans():
+    """A vendor's segments of applicants by race, single and self-employed; gold and silver are favourable."""
+    rng = np.random.default_rng(0)
+    race = np.repeat(list(RATES), [size for size, _ in RATES.values()])
+    good = np.concatenate([np.arange(size) < selected for size, selected in RATES.values()])
+    order = rng.permutation(len(race))
+    race, good = race[order], good[order]
+    segment = np.where(good, np.where(rng.random(len(race)) < 0.5, "gold", "silver"), "basic")
+    single, own = rng.choice(["no", "yes"], (2, len(race)))
+    columns = {"segment": segment, "race": race, "single": single, "self_employed": own}
+    return pd.DataFrame(columns, index=[f"L{i:05}" for i in range(len(race))])
+
+
+SENSITIVE = ["race", "single", "self_employed"]
+
+
+@pytest.fixture(scope="module")
+def found(loans):
+    return bf.audit(loans["segment"], loans[SENSITIVE], favourable=["gold", "silver"])
+
+
+@pytest.fixture(scope="module")
+def page(found, tmp_path_factory):
+    """{caption: rows of cells as text}, and the whole page."""
+    text = found.write(tmp_path_factory.mktemp("page") / "audit.html").read_text(encoding="utf-8")
+    tables = {}
+    for caption, body in re.findall(r"<caption>(.*?)</caption>(.*?)</table>", text, re.DOTALL):
+        lines = re.findall(r"<tr>(.*?)</tr>", body, re.DOTALL)
+        cells = [[unescape(cell).strip() for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", line)] for line in lines]
+        tables[unescape(caption)] = cells[1:]
+    return tables, text
+
+
+def test_the_selection_by_race_is_told_as_a_board_asks(found):
+    told = {note.headline: note for note in found.notes}
+    assert told["Favourable clusters:"].text == "gold, silver, 5,175 of 5,940 rows (87.1%)."
+    note = told["Selection by race: clear difference beyond chance."]
+    assert note.kind == "bad"
+    assert "Group black is selected at a rate of 71.7%" in note.text
+    assert "group white at 90.7%" in note.text
+    assert "Impact ratio: 0.79 (0.76 to 0.82). Below four fifths of the highest rate: black." in note.text
+    assert "New York's Local Law 144 allows below 2% of the rows: native (40 rows, 75.0%)." in note.text
+
+
+def test_rates_of_the_page_are_those_of_numpy_and_scipy(page):
+    tables, _ = page
+    best = 3628 / 4000
+    for name, size, selected, rate, ratio, flag in tables["Selection by race"]:
+        n, k = RATES[name]
+        low, high = stats.binomtest(k, n).proportion_ci(0.95, method="wilson")
+        assert (size, selected, rate) == (f"{n:,}", f"{k:,}", f"{k / n:.1%} ({low:.1%} to {high:.1%})")
+        half = 1.959964 * np.sqrt(1 / k - 1 / n + 1 / 3628 - 1 / 4000)
+        ends = "" if name == "white" else f" ({k / n / best * np.exp(-half):.2f} to {k / n / best * np.exp(half):.2f})"
+        assert ratio == f"{k / n / best:.2f}{ends}"
+        assert flag == {"black": "yes", "native": "left out"}.get(name, "no")
+
+
+def test_tests_of_the_page_are_those_of_scipy(page, loans):
+    lines = page[0]["One test for each attribute, combinations last"]
+    crossed = loans[SENSITIVE].agg("|".join, axis=1)
+    columns = [loans[name] for name in SENSITIVE for _ in range(2)] + [crossed, crossed]
+    good = loans["segment"].ne("basic").rename("good")
+    p_values = []
+    for at, (line, column) in enumerate(zip(lines, columns, strict=True)):
+        counts = pd.crosstab(good if at % 2 == 0 else loans["segment"], column).to_numpy()
+        chi = stats.chi2_contingency(counts, correction=False)
+        p_values.append(chi.pvalue)
+        if line[2] == "chi-square test":
+            assert line[3] == ("below 0.0001" if chi.pvalue < 1e-4 else f"{chi.pvalue:.2g}")
+        assert line[6] == f"{stats.contingency.association(counts, method='cramer'):.2f}"
+    assert [line[1] for line in lines] == ["favourable", "clusters"] * 4
+    assert [line[5] for line in lines[:2]] == ["yes", "yes"]
+
+
+def test_counts_of_the_page_are_hypergeometric(page, loans):
+    total, looks = len(loans), 3 * 4
+    for cluster, group, off, count, share, of_cluster, of_all, by_lot, *_ in page[0]["Clusters by race"]:
+        size, members = (loans["segment"] == cluster).sum(), (loans["race"] == group).sum()
+        held = ((loans["segment"] == cluster) & (loans["race"] == group)).sum()
+        excess = held - size * members / total
+        assert (count, share) == (f"{held:,}", f"{size * members / total:,.1f}")
+        assert off == f"{'-' if excess < 0 else '+'}{rows(abs(excess))}"
+        assert (of_cluster, of_all) == (percent(held / size), percent(members / total))
+        law = stats.hypergeom(total, members, size)
+        low, high = (int(law.ppf(q)) for q in (0.025 / looks, 1 - 0.025 / looks))
+        assert by_lot == f"{low:,} to {high:,}"
+
+
+def test_one_figure_is_farthest_on_the_page(page, found):
+    tables, text = page
+    farthest = tables["What makes the clusters balanced"][0][3]
+    assert float(farthest.replace(",", "")) == round(found.representation["excess"].abs().max(), 1)
+    assert f"Farthest from its share: cluster basic holds 283 of group black, {farthest} rows more" in text
+
+
+def test_flows_and_moves_are_those_of_the_repair_which_a_second_audit_finds_balanced(found, loans, page):
+    moves = found.moves
+    assert len(moves) == found.repairs.loc["fewest moves", "moved"]
+    assert sum(int(line[3].replace(",", "")) for line in page[0]["Flows of the repair with the fewest moves"]) <= len(
+        moves
+    )
+    repaired = loans["segment"].copy()
+    assert (repaired[moves.index] == moves["as given"]).all()
+    repaired[moves.index] = moves["fewest moves"]
+    again = bf.audit(repaired, loans[SENSITIVE], favourable=["gold", "silver"])
+    assert again.notes[0].headline.startswith("Balanced")
+    assert again.notes[0].kind == "good"
+    assert again.repairs["moved"].tolist() == [0, 0]
+    assert not any(note.kind in ("bad", "caution") for note in again.notes)
+
+
+def test_pictures_have_alternative_texts(page):
+    texts = re.findall(r'<img src="data:image/png;base64,[^"]+" alt="([^"]+)"', page[1])
+    assert len(texts) == 4 + 4 + 1
+    assert "Rates of 4 groups from 71.7% to 90.7%; 1 below four fifths of the highest, 72.6%." in texts
+
+
+def test_without_favourable_clusters_each_group_has_its_shares(loans, tmp_path):
+    plain = bf.audit(loans["segment"], loans["race"], repair=False)
+    text = plain.write(tmp_path / "audit.html").read_text(encoding="utf-8")
+    assert plain.moves is None
+    assert plain.repairs.index.tolist() == ["as given"]
+    assert "Shares of each group by cluster: race" in text
+    assert "Local Law" not in text
+    rates = plain.rates.groupby(["outcome", "group"])["rate"].first().unstack()
+    expected = pd.crosstab(loans["segment"], loans["race"], normalize="columns")
+    np.testing.assert_allclose(rates, expected)
+
+
+@pytest.mark.parametrize("favourable", [["platinum"], ["gold", "silver", "basic"], []])
+def test_favourable_clusters_are_some_of_the_clusters(loans, favourable):
+    with pytest.raises(ValueError, match="`favourable` must name some of the clusters, not all"):
+        bf.audit(loans["segment"], loans["race"], favourable=favourable)
+
+
+def test_chance_never_reads_as_an_acquittal():
+    rng = np.random.default_rng(1)
+    segment, sex = rng.choice(["a", "b"], 200), pd.Series(rng.choice(["f", "m"], 200), name="sex")
+    (note, *_) = bf.audit(segment, sex).notes
+    assert note.kind == "caution"
+    assert note.headline == "sex: a difference that chance could make."
+    assert "These data do not show more than chance would." in note.text
