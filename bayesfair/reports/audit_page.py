@@ -171,7 +171,9 @@ def _of_tests(tests):
         return []
     alone, found = 1 - tests.attrs["level"], tests[tests["beyond_chance"]]
     weak = found.loc[found["p_holm"] > alone, "attribute"].unique()
-    text = f"{len(tests)} were made, {listed(tests['attribute'].unique())}, each decided by its own p. Without any relation, "
+    names = tests["attribute"].unique()
+    both = f", by {' and by '.join(tests['question'].unique())}" if len(tests) > len(names) else ""
+    text = f"{len(tests)} were made, of {listed(names)}{both}. Each is decided by its own p. Without any relation, "
     text += f"each raises a false alarm with a probability of {percent(alone)}. "
     if len(weak):
         rest = f"After Holm's correction for all {len(tests)}, chance could make the difference for {listed(weak)}: a hint."

@@ -112,7 +112,7 @@ def test_an_attribute_that_has_nothing_to_do_with_the_clusters_hides_no_other():
         (note,) = [note for note in found.notes if note.headline == "sex: clear difference beyond chance."]
         assert "Chance: p = 0.0019 (chi-square test; " in note.text
     assert "branch: a difference that chance could make." in str(both)
-    assert "Tests: 3 were made, sex, branch, sex x branch, each decided by its own p." in str(both)
+    assert "Tests: 3 were made, of sex, branch, sex x branch. Each is decided by its own p." in str(both)
     assert both.tests["p_holm"][0] == pytest.approx(3 * both.tests["p_value"][0])
 
 
