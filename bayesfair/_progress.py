@@ -4,6 +4,7 @@ import sys
 import time
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
+from functools import wraps
 from html import escape
 
 BAR = "{{l_bar}}{{bar}}| {{elapsed}} so far, {} {{remaining}} left{{postfix}}"
@@ -32,9 +33,19 @@ def one_step(description, show):
         bar.update(1)
 
 
+def in_one_place(method):
+    """Decorator: the stages of a call share one place in a notebook, which is one line when they are done."""
+
+    @wraps(method)
+    def shown(*arguments, **settings):
+        with _one_place():
+            return method(*arguments, **settings)
+
+    return shown
+
+
 @contextmanager
-def one_place():
-    """Stages that begin within share one place in a notebook, which is one line when they are done."""
+def _one_place():
     if _shared.get() is not None or _writer() is None:
         yield
         return
@@ -70,7 +81,7 @@ def _bar_of_text(total, description, left):
 
 @contextmanager
 def _in_notebook(stage):
-    with one_place():
+    with _one_place():
         place = _shared.get()
         place.stages.append(stage)
         try:

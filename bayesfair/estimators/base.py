@@ -14,7 +14,7 @@ from bayesfair._arrays import digest
 from bayesfair._check import attempt, column_names, message, random_state_of, storable_index
 from bayesfair._memory import free_disk, free_memory, in_words, peak_memory
 from bayesfair._names import DataTree
-from bayesfair._progress import one_place
+from bayesfair._progress import in_one_place
 from bayesfair._scaling import noted_scaling
 from bayesfair._whole_fits import whole_or_not
 from bayesfair.fairness.groups import names_of_attributes
@@ -74,7 +74,7 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         self._check_same_values()
         write_tree(self.posterior_, path)
 
-    @one_place()
+    @in_one_place
     @whole_or_not
     def resume(self, num_draws: int | None = None) -> Self:
         """Go on from the last draw.

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from bayesfair._check import check_integer, message, place, refuse_unread, tell, warn_of_no_numbers
 from bayesfair._names import DataTree
 from bayesfair._numbers import percent
-from bayesfair._progress import one_place
+from bayesfair._progress import in_one_place
 from bayesfair._scaling import center_and_spread
 from bayesfair._settings import Count, Length, NotNegative, Positive, Seed, check_settings
 from bayesfair._tables import Encoder, categorical_positions, check_distinct, encoder_of, fit_encoder, read_columns
@@ -164,7 +164,7 @@ class BayesianFairMixture(PosteriorEstimator):
         self.random_state = random_state
         self.progress_bar = progress_bar
 
-    @one_place()
+    @in_one_place
     @whole_or_not
     def fit(self, X: ArrayLike, y=None, *, sensitive_features: ArrayLike | None = None) -> Self:
         """Sample the posterior of a table.

@@ -20,7 +20,7 @@ from bayesfair._check import (
 )
 from bayesfair._draws import concatenate
 from bayesfair._memory import give_back_freed
-from bayesfair._progress import one_place
+from bayesfair._progress import in_one_place
 from bayesfair._scaling import warn_of_scales
 from bayesfair._settings import Count, Length, Positive, Seed, check_settings
 from bayesfair._tables import categorical_positions, check_distinct, read_columns
@@ -249,7 +249,7 @@ class GibbsFairClustering(PosteriorEstimator):
         self.random_state = random_state
         self.progress_bar = progress_bar
 
-    @one_place()
+    @in_one_place
     @whole_or_not
     def fit(
         self,
