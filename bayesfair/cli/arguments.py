@@ -346,6 +346,7 @@ def _calibrate(parser):
     _add(parser, "--out", _path, metavar="FILE", help="also write the table: CSV, Parquet or Feather, by its ending")
     _share(parser, "--overwrite")
     _share(parser.add_argument_group("writing CSV"), *FORMAT)
+    parser.set_defaults(table=None)  # that a file written is like
 
 
 def _plot(parser, metavar="DIR"):
