@@ -77,7 +77,7 @@ def test_demo_refuses_a_wrong_place_before_sampling(no_sampling, tmp_path, capsy
     ("command", "name", "text"),
     [
         ("plot", "file", "(File exists)"),
-        ("report", "run.nc", "must end in .html"),
+        ("report", "run.pdf", "`--out` must end in .html"),
         ("report", "nowhere/page.html", "There is no folder"),
     ],
 )
