@@ -209,7 +209,7 @@ def test_ctrl_c_during_draws_keeps_them(fit, table, tmp_path, monkeypatch, capsy
             if description == "draws" and next(steps) == 2:
                 raise KeyboardInterrupt
 
-        yield SimpleNamespace(update=update)
+        yield SimpleNamespace(update=update, is_seen=False)
 
     monkeypatch.setattr("bayesfair.gibbs.run.progress", interrupted)
     assert fit(table, tmp_path / "run.nc", "--num-draws", "5000") == 130
