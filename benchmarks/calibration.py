@@ -75,15 +75,16 @@ def posterior(method, X, groups, cluster, n_clusters):
         if rule == "fixed":
             rule = fixed_at_truth(target, X, groups, cluster, n_clusters)
         if rule == "calibrated":
-            rule = bf.gibbs.Dispersion(multiple=calibrated_multiple(target, X, groups, n_clusters))
+            rule = calibrated_temperature(target, X, groups, n_clusters)
         est = bf.GibbsFairClustering(n_clusters, target=target, inverse_temperature=rule, **RUN)
     return est.fit(X, sensitive_features=groups).posterior_
 
 
-def calibrated_multiple(target, X, groups, n_clusters):
-    """The multiple that calibration by simulation finds on a short run."""
+def calibrated_temperature(target, X, groups, n_clusters):
+    """The inverse temperatures that calibration by simulation finds on a short run."""
     est = bf.GibbsFairClustering(n_clusters, target=target, **RUN).fit(X, sensitive_features=groups)
-    return bf.posterior.calibration(est, TABLES, random_state=0, progress_bar=False).attrs["multiple"]
+    found = bf.posterior.calibration(est, TABLES, random_state=0, progress_bar=False)
+    return [found.attrs["multiple"] * one for one in est.inverse_temperature_]
 
 
 def fixed_at_truth(target, X, groups, cluster, n_clusters):

@@ -346,15 +346,17 @@ def _calibrate(parser):
     _add(parser, "--out", _path, metavar="FILE", help="also write the table: CSV, Parquet or Feather, by its ending")
     _share(parser, "--overwrite")
     _share(parser.add_argument_group("writing CSV"), *FORMAT)
+    parser.set_defaults(table=None)  # that a file written is like
 
 
-def _plot(parser, metavar="DIR"):
+def _plot(parser):
     _share(parser, "run_file", "--overwrite")
-    _add(parser, "--out", _path, required=True, metavar=metavar)
+    _add(parser, "--out", _path, required=True, metavar="DIR")
 
 
 def _report(parser):
-    _plot(parser, "REPORT.html")
+    _share(parser, "run_file", "--overwrite")
+    _add(parser, "--out", _page, required=True, metavar="REPORT.html")
     parser.add_argument("--title", help="default: what was clustered into how many clusters")
 
 
@@ -469,6 +471,13 @@ def _path(option, text):
         return Path(_filled(option, text)).expanduser()  # the shell leaves the ~ of --out=~/run.nc as it is
     except RuntimeError:  # no user of that name
         return Path(text)
+
+
+def _page(option, text):
+    path = _path(option, text)
+    if path.suffix.lower() != ".html":
+        raise WrongUse(message(option, "end in .html", repr(text), "Print the page from a browser for a PDF."))
+    return path
 
 
 def _fields(option, text):

@@ -75,7 +75,7 @@ from bayesfair.posterior.schema import (
 from bayesfair.posterior.settings import NOT_KEPT, as_attribute, of_attribute
 from bayesfair.posterior.store import begin_run, check_store, is_stored
 from bayesfair.posterior.tables import evenly_spaced
-from bayesfair.posterior.temperatures import LAMBDA_MULTIPLE
+from bayesfair.posterior.temperatures import FOUND
 from bayesfair.posterior.tree import build_tree, cluster_means, draws_of
 
 SHORT = 500  # sweeps, and draws, of the run that is calibrated
@@ -132,10 +132,10 @@ class GibbsFairClustering(PosteriorEstimator):
         The clustering loss: a name, a `bayesfair.gibbs.Minkowski` norm, or a `bayesfair.gibbs.Loss` of your own.
     inverse_temperature : {"dispersion", "calibrated", "holmes-walker"}, number, pair or Dispersion, default "dispersion"
         "dispersion" samples lambda = 1 / (2 sigma^2) from its conjugate law; lambda_f and lambda_c follow from it. A
-        `bayesfair.gibbs.Dispersion` sets its gamma prior. "calibrated" does the same at the multiple of lambda whose
-        statements score best in simulated tables, see `bayesfair.posterior.calibration`. "holmes-walker" (2017) fixes it by
-        the residuals around the starting clusters. A number is lambda, fixed, for "labels"; a pair is (lambda_f, lambda_c),
-        fixed, for the other targets.
+        `bayesfair.gibbs.Dispersion` sets its gamma prior. "calibrated" fixes lambda at the multiple of its mean in a
+        short run that scores best in simulated tables, see `bayesfair.posterior.calibration`. "holmes-walker" (2017) fixes it
+        by the residuals around the starting clusters. A number is lambda, fixed, for "labels"; a pair is
+        (lambda_f, lambda_c), fixed, for the other targets.
     categorical_features : array-like, optional
         Names, positions or a mask of the columns that are categories. By default the columns of a data frame that hold no
         numbers.
@@ -341,15 +341,15 @@ class GibbsFairClustering(PosteriorEstimator):
             weight,
             self.n_clusters,
             loss,
-            resolve_temperature(self.inverse_temperature, self._multiple),
+            resolve_temperature(self.inverse_temperature, self._found),
             degrees,
             self._seed,
             self.progress_bar,
         )
 
     def _calibrate(self, X, sensitive_features, weight):
-        """Find the multiple of lambda, by a calibration of a short run, if it is asked for."""
-        self._multiple, self._calibration = 1.0, None
+        """Find the inverse temperatures, by a calibration of a short run, if it is asked for."""
+        self._found, self._calibration = None, None
         if self.inverse_temperature != "calibrated":
             return
         if weight is not None:
@@ -363,7 +363,7 @@ class GibbsFairClustering(PosteriorEstimator):
         if UNFINISHED in short.posterior_.attrs:
             raise KeyboardInterrupt
         self._calibration = calibration(short, random_state=self._seed, progress_bar=self.progress_bar)
-        self._multiple = self._calibration.attrs["multiple"]
+        self._found = tuple(self._calibration.attrs["multiple"] * one for one in short.inverse_temperature_)
 
     def _law_of(self, X, groups, target, temperature, seed, memory=None):
         """The prepared law of other rows, encoded like those of the fit, without weights: of a simulated table."""
@@ -560,10 +560,10 @@ class GibbsFairClustering(PosteriorEstimator):
             law
         )
         if earlier is not None:
-            carried = "fairlet_gap", "small_groups", CALIBRATION
+            carried = "fairlet_gap", "small_groups", CALIBRATION, FOUND
             facts |= {name: earlier.attrs[name] for name in carried if name in earlier.attrs}
         if self._calibration is not None:
-            facts[CALIBRATION] = as_fact(self._calibration)
+            facts |= {CALIBRATION: as_fact(self._calibration), FOUND: as_attribute(self._found)}
         facts = self._facts(**facts)
         made = self._draw_in_memory if self._store is None else self._draw_to_store
         tree = made(chains, num_draws, table, earlier, facts)
@@ -620,7 +620,7 @@ class GibbsFairClustering(PosteriorEstimator):
         self._mixed, self._dissimilarity = MixedTable(**self._names["mixed"]), self._loss.dissimilarity
         self.n_features_in_ = self._mixed.n_numbers + len(self._mixed.where)
         self.thinning_ = int(tree.attrs["sweeps_per_draw"])
-        self._multiple, self._calibration = float(tree.attrs.get(LAMBDA_MULTIPLE, 1.0)), None
+        self._found, self._calibration = of_attribute(tree.attrs.get(FOUND, "None")), None
         self.n_iter_ = self.num_warmup + self.thinning_ * tree["posterior"].sizes["draw"]
 
     def _derived(self):

@@ -13,7 +13,7 @@ from bayesfair.gibbs.modes.search import FoundModes
 from bayesfair.gibbs.target import Dispersion
 from bayesfair.posterior.found_modes import MODE_FIGURES
 from bayesfair.posterior.store import continue_run
-from bayesfair.posterior.temperatures import LAMBDA_MULTIPLE, LAMBDA_PRIOR
+from bayesfair.posterior.temperatures import LAMBDA_PRIOR
 
 OF_TARGET = "target_"  # prefix of the arrays that a prepared target needs, beside the states of its chains
 
@@ -40,7 +40,6 @@ def facts_of_law(law) -> dict:
     prior, mean_size, facts = law.table.temperature, getattr(law, "mean_size", 1.0), {}
     if isinstance(prior, Dispersion):
         facts |= dict(zip(LAMBDA_PRIOR, (float(prior.shape), float(prior.rate) / mean_size)))
-        facts |= {} if prior.multiple == 1 else {LAMBDA_MULTIPLE: float(prior.multiple)}
     if getattr(law, "gap", None):
         facts["fairlet_gap"] = describe_gap(law.gap)
     groups, composition = law.table.groups, getattr(law.target, "composition", None)

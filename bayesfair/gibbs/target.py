@@ -18,7 +18,7 @@ from bayesfair.gibbs.loss import Loss, NamedLoss
 class Dispersion(NamedTuple):
     """The prior of lambda, Gamma(shape, rate); the default is p(lambda) proportional to 1 / lambda.
 
-    Given the clusters, lambda has the law Gamma(shape + multiple N d / h, rate + L), L being the loss.
+    Given the clusters, lambda has the law Gamma(shape + N d / h, rate + L), L being the loss.
 
     Parameters
     ----------
@@ -26,8 +26,6 @@ class Dispersion(NamedTuple):
         Shape of the gamma law.
     rate : float, at least 0, default 0.0
         Rate of the gamma law, in units of the loss.
-    multiple : float above zero, default 1.0
-        The power of the likelihood. It multiplies lambda, nearly exactly where the rows say much more than the prior.
 
     Examples
     --------
@@ -38,7 +36,6 @@ class Dispersion(NamedTuple):
 
     shape: float = 0.0
     rate: float = 0.0
-    multiple: float = 1.0
 
 
 class Table(NamedTuple):
@@ -64,7 +61,7 @@ class Table(NamedTuple):
         prior = self.temperature
         if not isinstance(prior, Dispersion):
             return 0.0, 0.0
-        return prior.shape + prior.multiple * self.degrees, float(prior.rate)
+        return prior.shape + self.degrees, float(prior.rate)
 
 
 class Room(NamedTuple):

@@ -22,15 +22,15 @@ def resolve_target(target):
     raise ValueError(message("target", rule, repr(target), remedy))
 
 
-def resolve_temperature(asked, multiple=1.0) -> Dispersion | str | tuple[float, ...]:
-    """The law of lambda, the name of a rule, or fixed numbers above zero; `multiple`: what a calibration found."""
+def resolve_temperature(asked, found=None) -> Dispersion | str | tuple[float, ...]:
+    """The law of lambda, the name of a rule, or fixed numbers above zero; `found`: the numbers of a calibration."""
     if isinstance(asked, Dispersion):
         for name, value in asked._asdict().items():
-            check_number(f"inverse_temperature.{name}", value, minimum=None if name == "multiple" else 0)
+            check_number(f"inverse_temperature.{name}", value, minimum=0)
         return asked
     if isinstance(asked, str):
         if asked in TEMPERATURES:
-            return {"dispersion": Dispersion(), "calibrated": Dispersion(multiple=multiple)}.get(asked, asked)
+            return {"dispersion": Dispersion(), "calibrated": found}.get(asked, asked)
         rule = f"be one of {', '.join(map(repr, TEMPERATURES))}, a number, a pair or a bf.gibbs.Dispersion"
         withdrawn = "It is withdrawn, as it makes every row look sure. " * (asked == "loss-likelihood-bootstrap")
         raise ValueError(message("inverse_temperature", rule, repr(asked), f"{withdrawn}Use 'dispersion' if in doubt."))

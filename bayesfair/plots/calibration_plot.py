@@ -35,8 +35,8 @@ def calibration(table: "DataFrame", ax: "Axes | None" = None) -> "Axes":
     --------
     >>> import bayesfair as bf
     >>> data = bf.datasets.make_fair_mixture(60, 2, seed=1)
-    >>> settings = {"num_chains": 1, "num_warmup": 100, "num_draws": 100, "random_state": 0, "progress_bar": False}
-    >>> est = bf.GibbsFairClustering(2, **settings).fit(data.features, sensitive_features=data.sensitive)
+    >>> est = bf.GibbsFairClustering(2, random_state=0, progress_bar=False)
+    >>> est = est.fit(data.features, sensitive_features=data.sensitive)
     >>> table = bf.posterior.calibration(est, 2, [0.5, 1.0], random_state=0, progress_bar=False)
     >>> ax = bf.plots.calibration(table)  # doctest: +SKIP
     """

@@ -25,7 +25,7 @@ from bayesfair.posterior.tables import count_labels, one_hot
 MULTIPLES = 0.25, 0.35, 0.5, 0.7, 1.0, 1.4
 STATEMENTS = "pairs", "likeliest cluster", "credible ball", "label set"
 MOST_ROWS = 500  # of a simulated table
-DEFAULT = 0.0, 0.0, 1.0  # the `Dispersion` of the rule "dispersion"
+DEFAULT = 0.0, 0.0  # the `Dispersion` of the rule "dispersion"
 LEVEL = 0.9  # of credible balls, label sets, and the statements of the sentence
 BINS, DIGITS = 10, 6
 CALIBRATION = "calibration"  # the attribute of a tree that holds the table
@@ -58,7 +58,7 @@ def calibration(
     n_tables : int, at least 2, default 50
         Number of simulated tables, of at most 500 rows each.
     multiples : sequence of float above zero, default (0.25, 0.35, 0.5, 0.7, 1.0, 1.4)
-        What the inverse temperature is multiplied by. A sampled lambda has the law of `Dispersion(multiple=...)`.
+        What the inverse temperature is multiplied by: its mean in a run on the simulated table. It is fixed there.
     n_jobs : int, at least 1, or -1, optional
         Number of joblib tasks at once. By default that of the estimator. Results do not depend on it.
     random_state : int or numpy.random.RandomState, optional
@@ -98,8 +98,8 @@ def calibration(
     --------
     >>> import bayesfair as bf
     >>> data = bf.datasets.make_fair_mixture(60, 2, seed=1)
-    >>> settings = {"num_chains": 1, "num_warmup": 100, "num_draws": 100, "random_state": 0, "progress_bar": False}
-    >>> est = bf.GibbsFairClustering(2, **settings).fit(data.features, sensitive_features=data.sensitive)
+    >>> est = bf.GibbsFairClustering(2, random_state=0, progress_bar=False)
+    >>> est = est.fit(data.features, sensitive_features=data.sensitive)
     >>> table = bf.posterior.calibration(est, 2, [0.5, 1.0], random_state=0, progress_bar=False)
     >>> table.loc[1.0].index.tolist()
     ['pairs', 'likeliest cluster', 'credible ball', 'label set']
@@ -182,47 +182,28 @@ class _Trial(NamedTuple):
 
     def tallies(self, seed):
         """Tallies (multiples, statements, bins, 4) of one table."""
-        from bayesfair.gibbs.targets import resolve_temperature
-
         rng = np.random.default_rng(seed)
         X, cluster = self.truths.table(rng)
         of_table = X, self.truths.groups, self.target
-        words, memory, rule = int(rng.integers(2**31 - 1)), None, self.rule
-        if rule == "holmes-walker":
-            law = self.est._law_of(*of_table, rule, words)
-            memory, rule = law.memory, _lambdas_of(law)
-        found = []
+        words, found = int(rng.integers(2**31 - 1)), []
+        law = self.est._law_of(*of_table, self.rule, words)
+        scalars = _draws(law, law.starts(1)).scalars
+        lambdas = [scalars[name].mean() for name, kind in law.statistics.items() if kind.kind == "parameter"]
         for multiple in self.multiples:
-            law = self.est._law_of(*of_table, resolve_temperature(times(rule, multiple)), words, memory)
-            memory = law.memory
-            found.append(tally(_draws(law, cluster), cluster, self.est.n_clusters))
+            law = self.est._law_of(*of_table, tuple(float(multiple * one) for one in lambdas), words, law.memory)
+            draws = _draws(law, law.starts_at(cluster[None])).labels[0]
+            found.append(tally(draws, cluster, self.est.n_clusters))
         return np.stack(found)
 
 
-def times(rule, multiple):
-    """The rule for lambda, a `Dispersion` or a tuple of fixed numbers, at a multiple."""
-    if hasattr(rule, "multiple"):
-        return rule._replace(multiple=rule.multiple * multiple)
-    return tuple(multiple * one for one in rule)
-
-
-def _lambdas_of(law):
-    """The inverse temperatures of a law at its own start, as `inverse_temperature` takes them."""
+def _draws(law, states):
+    """Draws of one chain from its start, of a short run."""
     from bayesfair.gibbs.run import Chains
 
-    scalars = Chains(law, law.starts(1), 1).draws(1, 1).scalars
-    return tuple(float(scalars[name][0, 0]) for name, kind in law.statistics.items() if kind.kind == "parameter")
-
-
-def _draws(law, cluster):
-    """Labels (draws, N) of a chain that starts at the true clusters, or near them."""
-    from bayesfair.gibbs.run import Chains
-
-    chains = Chains(law, law.starts_at(cluster[None]), 1)
+    chains = Chains(law, states, 1)
     chains.learn(WARM_UP // 2)
     chains.draws(1, WARM_UP // 2)
-    thinning = int(np.clip(LOOKS / (DRAWS * law.looks_per_sweep), 1, LONGEST))
-    return chains.draws(DRAWS, thinning).labels[0]
+    return chains.draws(DRAWS, int(np.clip(LOOKS / (DRAWS * law.looks_per_sweep), 1, LONGEST)))
 
 
 def _trial(est, multiples) -> _Trial:
@@ -238,7 +219,7 @@ def _trial(est, multiples) -> _Trial:
     asked = {name: getattr(target, name) for name in ("size_min", "size_max") if hasattr(target, name)}
     constraint = constraint_of(some, getattr(target, "min_balance", "exact"), K, **asked)
     truths = Truths(truth, some, balanced_counts(constraint, some, truth.share))
-    rule = resolve_temperature(est.inverse_temperature, est._multiple)
+    rule = resolve_temperature(est.inverse_temperature, est._found)
     return _Trial(est, target, rule, truths, multiples, len(X))
 
 
@@ -397,6 +378,8 @@ def sentence(right, best, n_tables, n_rows, n_obs, *, is_elongated=False, is_def
     text = f"If these rows came from {kind}, statements of 90% {told}. "
     if best == 1:
         text += "No other multiple that was tried is better. "
+    elif best == min(right):
+        text += "Smaller multiples were not tried. "
     of_rows = f"{n_rows:,} of the {n_obs:,} rows" if n_rows < n_obs else f"{n_rows:,} rows"
     return (
         text + f"This rests on {n_tables} simulated tables of {of_rows}; the statements are that two rows are together."

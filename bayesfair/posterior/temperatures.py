@@ -20,7 +20,7 @@ from bayesfair.posterior.schema import columns_of, groups_of, observed_features,
 from bayesfair.posterior.view import once
 
 LAMBDA_PRIOR = "lambda_shape", "lambda_rate"  # attributes of the root: the gamma prior of a sampled lambda_c
-LAMBDA_MULTIPLE = "lambda_multiple"  # likewise, the power of its likelihood if that is not 1
+FOUND = "calibrated_temperature"  # likewise, the fixed inverse temperatures that a calibration found
 PSEUDO = "log_pseudo_likelihood"
 OWN = {PSEUDO: "loss", "log_prior": "lambda"}  # groups made here, recognised by a variable of each
 

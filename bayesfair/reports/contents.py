@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayesfair._check import listed
 from bayesfair._names import DataFrame
 from bayesfair._numbers import (
     INTERVAL,
@@ -52,8 +53,9 @@ from bayesfair.posterior.schema import (
     variable,
     weight_of,
 )
+from bayesfair.posterior.settings import of_attribute
 from bayesfair.posterior.tables import count_labels
-from bayesfair.posterior.temperatures import LAMBDA_MULTIPLE
+from bayesfair.posterior.temperatures import FOUND
 from bayesfair.posterior.tree import cluster_means
 from bayesfair.posterior.view import View
 from bayesfair.reports.templates import YES_OR_NO, as_table
@@ -322,8 +324,9 @@ def calibration_text(contents):
     table, about = kept_calibration(contents.tree), contents.tree.attrs
     if table is None:
         return HOW_TO_CALIBRATE if about.get("estimator") == "GibbsFairClustering" and contents.weight is None else ""
-    own = about.get(LAMBDA_MULTIPLE) if about.get("inverse_temperature") == "calibrated" else None
-    return table.attrs["sentence"] + ("" if own is None else f" This run was sampled at {own:g} times the default.")
+    found = of_attribute(about.get(FOUND, "()"))
+    own = f" The run itself has the inverse temperature that a calibration chose, {listed(map(significant, found))}."
+    return table.attrs["sentence"] + own * bool(found)
 
 
 def calibration_table(contents):

@@ -144,7 +144,7 @@ NAMED = {  # settings that are told in words: {term: (the parameter, its default
         "dispersion",
         {
             "dispersion": "sampled, as if the loss were that of a dispersion around the clusters",
-            "calibrated": "sampled likewise, at the multiple that simulated tables chose",
+            "calibrated": "fixed, at the multiple that simulated tables chose of its mean in a short run",
             "holmes-walker": "fixed by Holmes and Walker (2017) before sampling",
         },
     ),

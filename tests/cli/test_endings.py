@@ -77,7 +77,7 @@ def test_demo_refuses_a_wrong_place_before_sampling(no_sampling, tmp_path, capsy
     ("command", "name", "text"),
     [
         ("plot", "file", "(File exists)"),
-        ("report", "run.nc", "must end in .html"),
+        ("report", "run.pdf", "`--out` must end in .html"),
         ("report", "nowhere/page.html", "There is no folder"),
     ],
 )
@@ -209,7 +209,7 @@ def test_ctrl_c_during_draws_keeps_them(fit, table, tmp_path, monkeypatch, capsy
             if description == "draws" and next(steps) == 2:
                 raise KeyboardInterrupt
 
-        yield SimpleNamespace(update=update)
+        yield SimpleNamespace(update=update, is_seen=False)
 
     monkeypatch.setattr("bayesfair.gibbs.run.progress", interrupted)
     assert fit(table, tmp_path / "run.nc", "--num-draws", "5000") == 130

@@ -111,6 +111,7 @@ def test_every_option_of_the_estimators_is_known_by_its_parameter():
         "n_components",
         "random_state",
         "store",
+        "favourable",
     }
     assert all(takers_of(name) for name in set(OPTIONS) & set(typed))
 

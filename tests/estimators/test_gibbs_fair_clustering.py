@@ -197,7 +197,7 @@ BAD_SETTINGS = [
     ({"n_clusters": 2.5}, "`n_clusters` must be an integer"),
     ({"inverse_temperature": (0.0, 1.0)}, "`inverse_temperature` must be a finite number above zero"),
     ({"inverse_temperature": (1.0, -2.0)}, "`inverse_temperature` must be a finite number above zero"),
-    ({"inverse_temperature": "warm"}, "'dispersion', 'holmes-walker', a number, a pair"),
+    ({"inverse_temperature": "warm"}, "'dispersion', 'calibrated', 'holmes-walker', a number, a pair"),
     ({"inverse_temperature": "loss-likelihood-bootstrap"}, "It is withdrawn"),
     ({"inverse_temperature": 1.0}, "a pair for targets over fairlets, got one number"),
     ({"inverse_temperature": (1.0, 2.0), "target": "labels"}, "one number for target='labels', got a pair"),

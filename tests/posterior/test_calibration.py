@@ -187,22 +187,23 @@ def test_calibrated_is_the_run_at_the_multiple_that_was_found(round_clusters, tm
     multiple = kept_calibration(est.posterior_).attrs["multiple"]
     assert asked == [("dispersion", est._seed)]
     assert multiple in (0.3, 0.5)
-    assert est.posterior_.attrs["lambda_multiple"] == multiple
-    dispersion = bf.GibbsFairClustering(3, **FAST, inverse_temperature=bf.gibbs.Dispersion(multiple=multiple))
-    labels = dispersion.fit(X, sensitive_features=groups).posterior_["posterior"]["labels"]
+    short = bf.GibbsFairClustering(3, **FAST | {"num_warmup": 30, "num_draws": 30, "random_state": est._seed})
+    rule = multiple * short.fit(X, sensitive_features=groups).inverse_temperature_[0]
+    fixed = bf.GibbsFairClustering(3, **FAST, inverse_temperature=rule)
+    labels = fixed.fit(X, sensitive_features=groups).posterior_["posterior"]["labels"]
     assert (est.posterior_["posterior"]["labels"] == labels).all()
     est.save(tmp_path / "run.nc")
     stored = bf.GibbsFairClustering(3, **FAST, inverse_temperature="calibrated")
     stored.fit(X, sensitive_features=groups, store=tmp_path / "run.zarr")
     runs = [bf.GibbsFairClustering.load(tmp_path / name).resume(20) for name in ("run.nc", "run.zarr")]
-    dispersion.resume(20)
+    fixed.resume(20)
     for run in runs:
         assert kept_calibration(run.posterior_).equals(kept_calibration(est.posterior_))
-        assert np.array_equal(run.posterior_["posterior"]["labels"], dispersion.posterior_["posterior"]["labels"])
-    calibrated(runs[1], 2, (0.4, 0.8))  # another one takes the place of the first, and the run's multiple stays
+        assert np.array_equal(run.posterior_["posterior"]["labels"], fixed.posterior_["posterior"]["labels"])
+    calibrated(runs[1], 2, (0.4, 0.8))  # another one takes the place of the first, and the run's lambda stays
     reread = bf.GibbsFairClustering.load(tmp_path / "run.zarr")
     assert kept_calibration(reread.posterior_).attrs["multiple"] in (0.4, 0.8)
-    assert reread.resume(20).posterior_.attrs["lambda_multiple"] == multiple
+    assert (reread.resume(20).posterior_["posterior"]["lambda_c"] == rule).all()
 
 
 def test_calibrated_refuses_weights(round_clusters):
@@ -278,11 +279,12 @@ def test_sentences():
     text = sentence(told, 0.5, 50, 442, 442, is_elongated=True)
     assert text.startswith(
         "If these rows came from elongated normal clusters, statements of 90% at the run's inverse temperature would be "
-        "right in 70% of cases (± 3); at 0.5 times it would be right in 91% of cases (± 1). This rests on 50 simulated "
-        "tables of 442 rows"
+        "right in 70% of cases (± 3); at 0.5 times it would be right in 91% of cases (± 1). Smaller multiples were not "
+        "tried. This rests on 50 simulated tables of 442 rows"
     )
     assert "No other multiple that was tried is better" in sentence(told, 1.0, 50, 500, 2_000)
     assert "of 500 of the 2,000 rows" in sentence(told, 1.0, 50, 500, 2_000)
+    assert "Smaller" not in sentence(told | {0.25: (0.95, 0.01)}, 0.5, 50, 442, 442)
     assert "; are not made at 0.5 times it." in sentence(told | {0.5: (np.nan, np.nan)}, 0.5, 50, 442, 442)
     assert "90% at the default inverse temperature" in sentence(told, 0.5, 50, 442, 442, is_default=True)
     alone = sentence({0.5: (0.91, 0.012)}, 0.5, 50, 442, 442)

@@ -27,9 +27,11 @@ def page_of(make_tree, tmp_path, **facts):
 
 
 def test_a_calibration_has_a_section_with_sentence_picture_and_table(make_tree, tmp_path, fact):
-    page = page_of(make_tree, tmp_path, calibration=fact, inverse_temperature="calibrated", lambda_multiple=0.5)
+    page = page_of(
+        make_tree, tmp_path, calibration=fact, inverse_temperature="calibrated", calibrated_temperature="(0.25,)"
+    )
     assert TITLE in page
-    assert "Half of them are right. This run was sampled at 0.5 times the default." in page
+    assert "Half of them are right. The run itself has the inverse temperature that a calibration chose, 0.25." in page
     assert "Statements in simulated tables" in page
     assert "0.250 ± 0.250" in page
     assert HOW_TO_CALIBRATE not in page
