@@ -180,7 +180,7 @@ def test_starting_is_light():
     """Of the commands `fit` alone, whose options are the estimators' settings, and `demo` load what takes a while."""
     code = "import sys; from bayesfair.cli.arguments import parse; [parse(one.split()) for one in sys.argv[1:]]"
     code += "; print([name for name in ('jax', 'pandas', 'sklearn') if name in sys.modules])"
-    typed = ["resume r", "summary r", "modes r", "memberships r", "plot r --out o", "report r --out o"]
+    typed = ["resume r", "summary r", "modes r", "memberships r", "plot r --out o", "report r --out o.html"]
     typed += ["check t --clusters c --sensitive s", "assign r t"]
     loaded = subprocess.run([sys.executable, "-c", code, *typed], capture_output=True, text=True, check=True)
     assert loaded.stdout.strip() == "[]"
