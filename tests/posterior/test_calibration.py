@@ -24,6 +24,14 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 FAST = {"num_chains": 1, "num_warmup": 60, "num_draws": 60, "modes": None, "random_state": 0, "progress_bar": False}
 
 
+def root_of_distance(x, m):
+    """A loss of one's own."""
+    total = 0.0
+    for j in range(len(x)):
+        total += abs(x[j] - m[j]) ** 0.5
+    return total
+
+
 def fitted(data, n_clusters=3, **settings):
     est = bf.GibbsFairClustering(n_clusters, **FAST | settings)
     return est.fit(data.features, sensitive_features=data.sensitive)
@@ -243,6 +251,7 @@ def test_ctrl_c_keeps_the_tables_that_are_done(est, monkeypatch, short):
         {"target": "optimal", "inverse_temperature": "holmes-walker"},
         {"loss": "manhattan"},
         {"loss": "kl"},
+        {"loss": bf.gibbs.Loss(divergence=root_of_distance), "inverse_temperature": 1.0},
         {"target": bf.gibbs.Labels(min_balance=0.5, size_min=5)},
     ],
     ids=str,
