@@ -251,7 +251,9 @@ def test_ctrl_c_keeps_the_tables_that_are_done(est, monkeypatch, short):
         {"target": "optimal", "inverse_temperature": "holmes-walker"},
         {"loss": "manhattan"},
         {"loss": "kl"},
-        {"loss": bf.gibbs.Loss(divergence=root_of_distance), "inverse_temperature": 1.0},
+        pytest.param(
+            {"loss": bf.gibbs.Loss(divergence=root_of_distance), "inverse_temperature": 1.0}, id="a loss of one's own"
+        ),
         {"target": bf.gibbs.Labels(min_balance=0.5, size_min=5)},
     ],
     ids=str,
