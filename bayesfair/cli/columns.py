@@ -14,6 +14,7 @@ from bayesfair._numbers import significant
 from bayesfair._scaling import NOTE
 from bayesfair.cli.entry import WrongUse
 from bayesfair.cli.tables import ORDERS, ROW_NAMES, UNNAMED, separator_hint, typed
+from bayesfair.fairness.groups import MOST_NUMBERS
 
 # How programs write a missing number: pandas' list. In sensitive columns these are categories.
 MISSING_NUMBERS = {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"} | {
@@ -24,7 +25,6 @@ TRUTH = {"True": "1", "TRUE": "1", "true": "1", "False": "0", "FALSE": "0", "fal
 INTEGER = r"[+-]?(?:0|[1-9][0-9]{0,14})(?:\.0+)?"  # integers that floats hold exactly; not 007, which is a code
 LARGEST_INTEGER = 2.0**53  # up to it floats hold every integer
 LEADING_ZERO = r"[+-]?0[0-9].*"  # of codes such as 007, which no number in --na means
-MANY = 20  # numbers in a sensitive column, above which an audit puts them into bands
 THOUSANDS = (",", ".", " ", "'", "_")
 SPACES = r"[ \u00a0\u202f]"  # that stand for " " between digits
 ROWS_OF_PANDAS = "row names in the file; name it in --features to take it"
@@ -363,16 +363,16 @@ def in_bands(groups, bins, wanted: Wanted):
     for name, cells in groups.items():
         numbers, is_text = numbers_of(cells.astype(str), (), wanted.decimal, wanted.thousands)
         is_text &= cells != wanted.missing_group
-        few, remedy = (
-            numbers.nunique() <= MANY,
-            f"Pass --bins {name}=18,30,45,65 with cuts of yours, or {name}=quartiles.",
-        )
+        few = numbers.nunique() <= MOST_NUMBERS
+        remedy = f"Pass --bins {name}=18,30,45,65 with cuts of yours, or {name}=quartiles."
         if name in bins and is_text.any():
             got = f"the text {cells[is_text].iloc[0]!r} in {name!r}"
             raise WrongUse(message("--bins", "name columns of numbers", got, "Leave that column out of --bins."))
         if name not in bins and not (few or is_text.any() or 2 * numbers.nunique() > len(numbers)):  # those are ids
             got = f"{numbers.nunique()} numbers in {name!r}"
-            raise WrongUse(message("--sensitive", f"have at most {MANY} groups of numbers in a column", got, remedy))
+            raise WrongUse(
+                message("--sensitive", f"have at most {MOST_NUMBERS} groups of numbers in a column", got, remedy)
+            )
         columns[name] = _bands(numbers, bins[name], wanted.missing_group) if name in bins else cells
     return pd.DataFrame(columns)
 

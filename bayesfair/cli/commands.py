@@ -28,7 +28,6 @@ from bayesfair.fairness.plain import plain_kmeans, share_above
 from bayesfair.posterior.diagnostics import scalar_table
 from bayesfair.posterior.found_modes import modes_sentence
 from bayesfair.posterior.view import View
-from bayesfair.reports.audit_page import FEWEST, GIVEN
 
 DECIMALS = 12  # of figures in a table: 0.2675, not 0.26749999999999996
 
@@ -366,6 +365,8 @@ def _run_of_rows(arguments, table, columns):
 
 def _moves(found, columns):
     """Who moves in the repair with the fewest moves: row, group, from, to."""
+    from bayesfair.reports.audit_page import FEWEST, GIVEN  # loads what no other command needs
+
     if FEWEST not in found.moves:
         raise WrongUse("No repair was found, so --moves has nothing to write. Audit fewer attributes, or use --bins.")
     moved = found.moves[found.moves[GIVEN] != found.moves[FEWEST]].rename(columns={GIVEN: "from", FEWEST: "to"})

@@ -15,6 +15,7 @@ from bayesfair._check import check_integer, check_same_length, check_same_rows, 
 from bayesfair.fairness.values import columns_of, encode_values
 
 FEW_VALUES = 20  # of a column, which may differ in all rows of a small table
+MOST_NUMBERS = 20  # of one attribute in an audit; more are put into bands
 
 
 class Groups(NamedTuple):

@@ -21,6 +21,7 @@ from bayesfair.posterior.relabelling import align, apply_permutations
 from bayesfair.posterior.schema import groups_of, observed_features, weight_of
 from bayesfair.posterior.settings import as_attribute, of_attribute
 from bayesfair.posterior.tables import count_labels, one_hot
+from bayesfair.posterior.view import once
 
 MULTIPLES = 0.25, 0.35, 0.5, 0.7, 1.0, 1.4
 STATEMENTS = "pairs", "likeliest cluster", "credible ball", "label set"
@@ -127,6 +128,7 @@ def as_fact(table) -> str:
     return as_attribute({"multiples": multiples, "columns": columns, "attrs": table.attrs | {"curve": curve}})
 
 
+@once
 def kept_calibration(tree) -> "DataFrame | None":
     """The table of `calibration` that a tree holds; None without one."""
     import pandas as pd

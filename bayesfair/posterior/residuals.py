@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtri  # scipy.stats would take half a second at every start
 
 from bayesfair._names import DataTree
 from bayesfair.posterior import sentences
@@ -12,9 +12,7 @@ from bayesfair.posterior.tables import evenly_spaced
 from bayesfair.posterior.view import once
 
 DRAWS, ROWS = 10, 5_000  # as many are looked at, evenly spaced
-FEW_VALUES = (
-    10  # a feature with at most so many different values is a count or a code: no law with a density describes it
-)
+FEW_VALUES = 10  # a feature with no more different values is a count or a code, which no density describes
 RARE = 0.001  # share of rows that a normal law has beyond the distance from which a row counts as far
 LONGER, FARTHER = 1.3, 10 * RARE  # least stretch, and least share of far rows, that is worth a sentence
 SURE = 5.0  # standard errors beyond what chance gives
@@ -86,7 +84,7 @@ def _of_draw(X, labels):
     size = np.array([len(own) for own in clusters])
     stretch = np.average([_stretch(own) for own in clusters], weights=size)
     lengths = [_squared_lengths(own) for own in clusters]
-    far = np.average([(own > chi2.isf(RARE, dim)).mean() for own, dim in lengths], weights=size)
+    far = np.average([(own > chdtri(dim, RARE)).mean() for own, dim in lengths], weights=size)
     return stretch, _roundness_z(clusters), far, _tails_z(lengths)
 
 

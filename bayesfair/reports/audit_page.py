@@ -24,10 +24,7 @@ from bayesfair.reports.contents import table_of_distances
 from bayesfair.reports.templates import YES_OR_NO, as_table, page_place, versions, write_page
 
 GIVEN, FEWEST, CHEAPEST = "as given", "fewest moves", "cheapest found"  # rows of the table of repairs
-FAVOURABLE, CLUSTERS = (
-    "favourable",
-    "clusters",
-)  # what the tests ask: in a favourable cluster or not, and in which cluster
+FAVOURABLE, CLUSTERS = "favourable", "clusters"  # what tests ask: in a favourable cluster or not; in which cluster
 LEAST_P = 0.0001  # that is written in full
 TOLD = 5  # number of counts that sentences name
 WELL_MATCHED = 0.5  # share of a drawn cluster's rows that are of the cluster given, below which readers are warned

@@ -8,11 +8,7 @@ from bayesfair.plots.style import as_written, cluster_colors
 from bayesfair.reports import pictures
 from bayesfair.reports.pictures import Picture
 
-WIDTH, LINE, AROUND = (
-    4.2,
-    0.2,
-    0.8,
-)  # inches: of a picture that a phone shows whole, a line of it, and what is around them
+WIDTH, LINE, AROUND = 4.2, 0.2, 0.8  # inches: of a picture that a phone shows whole, a line of it, and around them
 MOST_LINES, MOST_GROUPS = 24, 8
 GROUP, CLUSTER = 18, 10  # letters of names beside an axis
 RANGE, MARK, FLAG = "#BBBBBB", "#332288", "#882255"

@@ -25,7 +25,7 @@ from bayesfair._settings import declared
 from bayesfair.fairness.balanced import balance_constraint, each_and_together, is_exact
 from bayesfair.fairness.chance import independence, representation
 from bayesfair.fairness.distances import distance_report
-from bayesfair.fairness.groups import Groups, check_shared, groups_for_fit
+from bayesfair.fairness.groups import MOST_NUMBERS, Groups, check_shared, groups_for_fit
 from bayesfair.fairness.metrics import cluster_balance, encode_assignment, looked_at, rows_off
 from bayesfair.fairness.per_cluster import report as cluster_report
 from bayesfair.fairness.plain import share_above
@@ -37,7 +37,6 @@ from bayesfair.posterior.schema import count_clusters, flat_labels, names_of_row
 from bayesfair.reports.audit_page import CHEAPEST, CLUSTERS, FAVOURABLE, FEWEST, GIVEN, notes_of, write_page_of
 
 SEED = 0  # of the lots that decide who moves
-MANY = 20  # numbers in one attribute, above which they are put into bands
 
 
 class Audit(NamedTuple):
@@ -223,7 +222,7 @@ def audit(
 
 def _check_bands(part):
     """Raise a ValueError for an attribute of many numbers, such as ages, whose every value would be a group."""
-    if len(part.names) <= MANY:
+    if len(part.names) <= MOST_NUMBERS:
         return
     try:
         values = np.array([name.removeprefix(f"{part.column}=") for name in part.names], float)
@@ -231,7 +230,7 @@ def _check_bands(part):
         return
     cuts = ", ".join(f"{cut:g}" for cut in np.unique(np.quantile(values[part.code], [0.25, 0.5, 0.75])))
     got = f"{len(values):,}{f' in {part.column!r}' if part.column else ''}"
-    rule = f"be in bands if an attribute has more than {MANY} numbers"
+    rule = f"be in bands if an attribute has more than {MOST_NUMBERS} numbers"
     remedy = (
         f"Pass pandas.cut(values, [-inf, {cuts}, inf]), which are quartiles, or write codes as text, such as 'code 7'."
     )
