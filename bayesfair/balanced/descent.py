@@ -13,7 +13,7 @@ import numpy as np
 from bayesfair._arrays import MANY, cell_masses, cluster_sums, row_blocks
 from bayesfair.balanced.centroids import Means, Paid
 from bayesfair.balanced.inner_products import InnerProducts, are_worth_it
-from bayesfair.balanced.means import gains_of_means
+from bayesfair.balanced.means import gains_of_means, make_swaps
 from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.balanced.transport import cheapest_to_move
 from bayesfair.fairness.balanced import is_exact
@@ -194,8 +194,7 @@ class Clusters:
             before = squares[k] / size[k] + squares[to] / size[to]
             return left / np.maximum(size[k] - many, 1e-300) + joined / (size[to] + many) - before
         if isinstance(self.loss, Means):
-            changes = np.column_stack([k, to, out, back]).astype(np.int64, order="C")  # one type, compiled once
-            return gains_of_means(self.X, self.weight, self.sums, size, changes)
+            return gains_of_means(self.X, self.weight, self.sums, size, as_changes(k, to, out, back))
         moved = (go[..., None] * self.X[out]).sum(1) - come[:, None] * self.X[back]
         after = self.held(size[k] - many, self.sums[k] - moved) + self.held(size[to] + many, self.sums[to] + moved)
         return after - self.held(size[k], self.sums[k]) - self.held(size[to], self.sums[to])
@@ -208,6 +207,16 @@ class Clusters:
     def rounding(self):
         """The part of gains that may be rounding alone; it is negligible for margins at fixed centres."""
         return ROUNDING * np.abs(self.held(self.masses, self.sums)).max() if self.loss.exact_moves else 0.0
+
+    @property
+    def makes_swaps(self):
+        """Are swaps made by a kernel?"""
+        return isinstance(self.loss, Means) and self.products is None
+
+    def swap(self, some: Exchanges, tiny):
+        """Make the swaps that still gain more than `tiny`, in their order; return their number."""
+        changes = as_changes(some.k, some.to, some.out[:, :1], some.back)
+        return make_swaps(self.X, self.weight, self.sums, self.masses, self.labels, changes, tiny)
 
     def apply(self, k, to, out, back):
         """Apply one transfer."""
@@ -223,6 +232,11 @@ class Clusters:
             self.masses[end] += mass
             self.sums[start] -= moved
             self.sums[end] += moved
+
+
+def as_changes(k, to, out, back):
+    """Transfers as a kernel reads them: of one type, so that it is compiled once."""
+    return np.column_stack([k, to, out, back]).astype(np.int64, order="C")
 
 
 def descend(problem: BalancedProblem, labels, passes=PASSES):
@@ -249,10 +263,14 @@ def descend(problem: BalancedProblem, labels, passes=PASSES):
 
 
 def improve(clusters: Clusters, found: Exchanges, tiny):
-    """Make transfers, the best first, each checked again before it is made; return their number."""
-    made, width = 0, 1
+    """Make transfers, the best first, each checked again before it is made; return their number.
+
+    Where a kernel makes swaps, all others come before them.
+    """
     order = np.argsort(-found.gain, kind="stable")
     order = order[found.gain[order] > tiny]
+    made, width, are_swaps = 0, 1, (found.back[order] >= 0) & clusters.makes_swaps
+    swaps, order = order[are_swaps], order[~are_swaps]
     while len(order):
         some = Exchanges(*(part[order[:width]] for part in found))
         first = next(iter(still_good(clusters, some, tiny)), None)
@@ -261,6 +279,8 @@ def improve(clusters: Clusters, found: Exchanges, tiny):
         else:
             clusters.apply(some.k[first], some.to[first], some.out[first], some.back[first : first + 1])
             made, order, width = made + 1, order[first + 1 :], 1
+    if len(swaps):
+        made += clusters.swap(Exchanges(*(part[swaps] for part in found)), tiny)
     return made
 
 
@@ -270,7 +290,8 @@ def still_good(clusters: Clusters, some: Exchanges, tiny):
     here, two = out >= 0, back >= 0
     at = ((clusters.labels[out] == k[:, None]) | ~here).all(1) & ((clusters.labels[back] == to) | ~two)
     moved = (here[..., None] & (clusters.code[out][..., None] == np.arange(clusters.n_groups))).sum(1)
-    at = np.flatnonzero(at & (two | clusters.allowed(k, to, moved)))
+    at = np.flatnonzero(at)
+    at = at[two[at] | clusters.allowed(k[at], to[at], moved[at])]
     return at[clusters.gains(k[at], to[at], out[at], back[at]) > tiny]
 
 
