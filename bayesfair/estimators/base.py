@@ -27,7 +27,7 @@ from bayesfair.posterior.settings import FORMAT, NOT_KEPT, as_attribute, changed
 from bayesfair.posterior.tree import add_derived
 
 MAY_CHANGE = {"num_draws", "progress_bar", "n_jobs", "chain_method"}  # between `fit` and `resume`
-COLOURS = {"good": "#117733", "caution": "#ddcc77", "bad": "#882255"}  # the report's colours
+COLOURS = {"good": "#229954", "caution": "#bb9900", "bad": "#cc3366"}  # seen on light and on dark ground
 PLAIN = "#888888"
 _TABLE = "observed_data/X"
 _ROW = 300  # bytes per row that the tree and its summaries need beside the labels
