@@ -240,8 +240,8 @@ def _note_as_html(note):
     """A statement as a row of a table in a notebook, without a style sheet, every value escaped."""
     kind, headline, text = note
     border = f"border-left: 0.4em solid {COLOURS.get(kind, PLAIN)}"
-    head, cell = f'<th style="{CELL}; {border}">{escape(headline)}</th>', f'<td style="{CELL}">{escape(text)}</td>'
-    return f"<tr>{head}{cell}</tr>"
+    head = f'<th style="{CELL}; min-width: 11em; {border}">{escape(headline)}</th>'
+    return f'<tr>{head}<td style="{CELL}">{escape(text)}</td></tr>'
 
 
 def check_memory(
