@@ -70,8 +70,8 @@ report.drop(columns="kl").round(3)
 # %%
 tree = est.posterior_  # an xarray.DataTree, which ArviZ reads
 balance = tree["sample_stats"]["balance"]
-print(f"balance of the whole table: {report.attrs['best_balance']:.3f}")
-print(f"balance of the {balance.size:,} draws: {float(balance.min()):.3f} to {float(balance.max()):.3f}")
+print(f"balance of the whole table: {report.attrs['best_balance']:.2f}")
+print(f"balance of the {balance.size:,} draws: {float(balance.min()):.2f} to {float(balance.max()):.2f}")
 
 # %% [markdown]
 # That holds for every draw, and not only for this clustering: the posterior lives on balanced clusterings alone.
