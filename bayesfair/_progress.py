@@ -12,17 +12,17 @@ REDRAWN = 0.2  # seconds between two pictures in a notebook
 _shared = ContextVar("the place that stages share", default=None)
 
 
-def progress(total, description, show, *, at_most=False):
+def progress(total, description, show, *, at_most=False, delay=0):
     """A context: `update(n)` advances a bar by `n`, `tell(text, more)` shows a text beside it, and more where there is room.
 
-    `total`: None if unknown; `at_most`: the work may end earlier.
+    `total`: None if unknown; `at_most`: the work may end earlier; `delay`: no bar of text for work of fewer seconds.
     """
     if not show or sys.stderr is None:  # services and programs without a console have no place for a bar
         return nullcontext(_Unseen())
     left = "at most" if at_most else "about"
     if _writer() is not None:
         return _in_notebook(_Stage(description, total, left))
-    return _bar_of_text(total, description, left)
+    return _bar_of_text(total, description, left, delay)
 
 
 @contextmanager
@@ -66,7 +66,7 @@ class _Unseen:
         pass
 
 
-def _bar_of_text(total, description, left):
+def _bar_of_text(total, description, left, delay):
     from tqdm import tqdm
 
     class Bar(tqdm):
@@ -76,7 +76,7 @@ def _bar_of_text(total, description, left):
             self.set_postfix_str(text, refresh=False)
 
     style = {} if total is None else {"bar_format": BAR.format(left)}
-    return Bar(total=total, desc=description, **style)
+    return Bar(total=total, desc=description, delay=delay, **style)
 
 
 @contextmanager

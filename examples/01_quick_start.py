@@ -48,13 +48,13 @@ print(data)
 #
 # `fit` works in three steps. Short runs look for modes: solutions between which chains seldom move. The warm-up then
 # chooses how many sweeps lie between two draws, because clusterings of neighbouring sweeps are alike. At last four chains draw,
-# each from a mode that holds mass, as far as that is known.
+# each from a mode that holds mass, as far as that is known. A notebook shows a fitted estimator with what is to be known of
+# its posterior.
 
 # %%
 settings = {"num_warmup": 20, "num_draws": 20} if FAST else {}
 est = bf.GibbsFairClustering(3, random_state=0, progress_bar=False, **settings)
 est.fit(X, sensitive_features=data.sensitive)
-tree = est.posterior_  # an xarray.DataTree, which ArviZ reads
 
 # %% [markdown]
 # ## Who is where
@@ -68,9 +68,10 @@ report = bf.fairness.report(est.labels_, data.sensitive, overall=True)
 report.drop(columns="kl").round(3)
 
 # %%
+tree = est.posterior_  # an xarray.DataTree, which ArviZ reads
 balance = tree["sample_stats"]["balance"]
-print(f"balance of the whole table: {report.attrs['best_balance']:.3f}")
-print(f"balance of the {balance.size} draws: {float(balance.min()):.3f} to {float(balance.max()):.3f}")
+print(f"balance of the whole table: {report.attrs['best_balance']:.2f}")
+print(f"balance of the {balance.size:,} draws: {float(balance.min()):.2f} to {float(balance.max()):.2f}")
 
 # %% [markdown]
 # That holds for every draw, and not only for this clustering: the posterior lives on balanced clusterings alone.
@@ -86,7 +87,8 @@ ax = bf.plots.uncertainty(tree)
 
 # %% [markdown]
 # Both markers occur in every colour: that is balance. Patients at the outer ends have small marks: they are sure. The large
-# marks lie where two clusters meet.
+# marks lie where two clusters meet. In a live notebook `bf.plots.explore(tree)` draws the same points, and says at the pointer
+# who a patient is.
 
 # %% [markdown]
 # ## What the clusters are
@@ -128,8 +130,11 @@ axes = bf.plots.trace(tree, var_names=["lp", "clustering_loss", "lambda_c", "bal
 #
 # The table says the same in numbers. R-hat compares the spread between chains with the spread within them. It should be below
 # 1.01, and the effective sample size (`ess_bulk`) above 400. If they are not, raise `num_warmup`, which chooses the distance
-# between two draws (`thinning_`), then `num_draws`. Agreement says nothing about modes that no chain saw. The sentences below
-# the table say which modes the search found, and from how many starts.
+# between two draws (`thinning_`), then `num_draws`. From `eti89_lb` to `eti89_ub` lie 89% of the draws. The last rows are
+# pairs of patients, together or not, on which the draws are most divided. Agreement says nothing about modes that no chain
+# saw. The sentences below the table say which modes the search found, and from how many starts.
+#
+# The diagnostic pictures of ArviZ take these scalars, `bf.posterior.diagnostic_vars(tree)`.
 
 # %%
 print("sweeps from draw to draw:", est.thinning_)
@@ -141,12 +146,13 @@ bf.posterior.summary(tree)
 # `memberships` has one row for each patient: the cluster, its probability, and the runner-up. These are the least certain.
 
 # %%
-bf.posterior.memberships(tree).nsmallest(5, "probability").round(2)
+shown = ["cluster", "probability", "runner_up", "runner_up_probability", "group"]
+bf.posterior.memberships(tree).nsmallest(5, "probability")[shown].round(2)
 
 # %%
 ax = bf.plots.uncertainty_profile(tree)
 certain = (est.misclassification_probability_ < 0.1).mean()
-print(f"{certain:.0%} of the patients are elsewhere with a probability below 0.1")
+print(f"{certain:.0%} of the patients have a probability below 0.1 of being elsewhere")
 
 # %% [markdown]
 # The curves fall without a step: there is no line between the sure and the unsure.

@@ -14,8 +14,9 @@
 # # Beyond two groups
 #
 # This page fits three groups, group sizes without a common ratio, and two attributes crossed. The interface stays the same:
-# pass one column, or a table of several columns. But the guarantee becomes weaker, and this page shows how to see it before
-# you sample.
+# pass one column, or a table of several columns. The default target, `"labels"`, still holds every share to within one row.
+# This page takes the paper's posterior, over fairlets (`target="joint"`). Its guarantee becomes weaker, and this page shows how
+# to see that before you sample.
 
 # %%
 import os
@@ -143,8 +144,9 @@ pd.DataFrame({f"fair to {name}": gaps(est.labels_) for name, est in fits.items()
 
 # %% [markdown]
 # The clusters that are fair to sex alone differ in age: one of them holds a fifth more of one age band than of another. The
-# gap in the six groups is nearly as large. Crossing reduces both gaps to less than 0.1. They are not zero, because fairlets
-# round. Both fits warn that chains differ in the sizes of clusters, so read the gaps without their second digits.
+# gap in the six groups is nearly as large. Crossing reduces both gaps to less than 0.1, at the price of a larger gap in sex.
+# None is zero, because fairlets round. Both fits warn that chains differ in the sizes of clusters, so read the gaps without
+# their second digits.
 
 # %%
 ax = bf.plots.uncertainty(fits["sex crossed with age band"].posterior_)
@@ -169,6 +171,6 @@ for name, est in fits.items():
 pd.DataFrame(table).T.round(3)
 
 # %% [markdown]
-# Fairness to sex costs about 4% more than k-means, and fairness to the six groups about 8%. Memberships become less certain.
+# Fairness to sex costs about 5% more than k-means, and fairness to the six groups about 8%. Memberships become less certain.
 # Each further attribute multiplies the number of groups, and the smallest group limits the guarantee. Look at its size before
 # you cross attributes.

@@ -93,7 +93,7 @@ RUN = {"num_warmup": DRAWS, "num_draws": DRAWS, "random_state": 0, "progress_bar
 
 def diagnostics(est):
     """The scalars with the largest R-hat."""
-    summary = bf.posterior.summary(est.posterior_)
+    summary = pd.DataFrame(bf.posterior.summary(est.posterior_))  # the numbers, without the sentences
     return summary[["mean", "sd", "ess_bulk", "r_hat"]].sort_values("r_hat", ascending=False)
 
 
@@ -244,4 +244,5 @@ print(*sentences, sep="\n")
 # * *This client belongs to segment 2 with probability 0.93.* That holds given four segments, these columns, this loss and
 #   these inverse temperatures. Write so.
 # * *Four is the right number of segments.* It was given. The posterior does not choose it.
-# * *These are the best balanced segments.* The point estimate is the most typical of the draws, not the cheapest clustering.
+# * *These are the best balanced segments.* The point estimate has each client in the likeliest segment, as far as balance
+#   allows. It is not the cheapest clustering.

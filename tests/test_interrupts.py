@@ -1,4 +1,4 @@
-"""Ctrl-C while JAX is imported comes after the import, and the next fit works."""
+"""Ctrl-C while JAX is imported comes after the import, and the next fit works; while native code runs it comes at once."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from bayesfair._interrupts import interrupts_held
+from bayesfair._interrupts import heard, interrupts_held
 
 STOPPED = """
 import signal, sys
@@ -81,3 +81,29 @@ def test_other_threads_hold_nothing_and_do_not_fail():
     thread.start()
     thread.join()
     assert entered == [True]
+
+
+def test_ctrl_c_is_heard_while_native_code_runs(handled):
+    """The call waits as HiGHS works: without Python, and without looking at signals."""
+    began, goes_on, ended = threading.Event(), threading.Event(), []
+
+    def native():
+        began.set()
+        goes_on.wait()
+        ended.append(True)
+
+    def press():
+        began.wait()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=press).start()
+    with pytest.raises(KeyboardInterrupt):
+        heard(native)
+    assert ended == []
+    goes_on.set()
+
+
+def test_results_and_errors_of_native_code_are_handed_on():
+    assert heard(divmod, 7, 2) == (3, 1)
+    with pytest.raises(ZeroDivisionError):
+        heard(divmod, 7, 0)

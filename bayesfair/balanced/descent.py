@@ -239,10 +239,11 @@ def as_changes(k, to, out, back):
     return np.column_stack([k, to, out, back]).astype(np.int64, order="C")
 
 
-def descend(problem: BalancedProblem, labels, passes=PASSES):
+def descend(problem: BalancedProblem, labels, passes=PASSES, done=lambda _: None):
     """(labels, losses after each pass, is nothing in the neighbourhood better?); the loss never rises.
 
-    A pass moves the rows that are cheapest to move; if that fails, it tries all transfers that could gain.
+    A pass moves the rows that are cheapest to move; if that fails, it tries all transfers that could gain. `done(1)` is
+    called after each.
     """
     clusters = Clusters(problem, labels)
     trace, reached, thorough, optimal = [clusters.value()], clusters.labels.copy(), False, False
@@ -252,6 +253,7 @@ def descend(problem: BalancedProblem, labels, passes=PASSES):
         made = improve(clusters, candidates(clusters, kinds, WIDEST if thorough else CHEAPEST), tiny)
         if made == 0 and thorough:
             return reached, np.array(trace), True
+        done(1)
         clusters.refresh()
         value = clusters.value()
         optimal = value > trace[-1]  # only by rounding

@@ -238,8 +238,11 @@ def settle(problem: BalancedProblem, start: Cooled, rounds) -> Cheapest:
     return alternate(problem, counts, start.centers, duals, rounds)
 
 
-def alternate(problem: BalancedProblem, counts, centers, duals, rounds) -> Cheapest:
-    """Alternate transport to clusters of `counts` (K, J) and centres while it gains; with bounds, also at cheaper counts."""
+def alternate(problem: BalancedProblem, counts, centers, duals, rounds, done=lambda _: None) -> Cheapest:
+    """Alternate transport to clusters of `counts` (K, J) and centres while it gains; with bounds, also at cheaper counts.
+
+    `done(1)` is called after every round.
+    """
     X, code, weight, loss = problem.X, problem.code, problem.weight, problem.loss
     labels, duals, trace, stays = np.full(len(X), -1, np.int32), duals.copy(), [], False
     while len(trace) < rounds and not stays:
@@ -251,6 +254,7 @@ def alternate(problem: BalancedProblem, counts, centers, duals, rounds) -> Cheap
         centers = loss.centers(X, labels, problem.n_clusters, weight)
         value, last = loss.value(X, labels, centers, weight), min(trace, default=np.inf)
         trace.append(min(value, last))
+        done(1)
         stays = value >= last  # tied labels could change for ever
         if stays and isinstance(problem.constraint, BoundedSizes):
             cheaper = cheaper_counts(problem, counts, centers, labels, duals)

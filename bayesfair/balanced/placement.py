@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayesfair._arrays import cell_masses
+from bayesfair._interrupts import heard
 from bayesfair.balanced.annealing import AnnealedRows, Multipliers, balanced_moments
 from bayesfair.balanced.transport import assign
 from bayesfair.fairness.balanced import BalanceConstraint, least_room
@@ -40,7 +41,8 @@ def _programme(cost, code, constraint):
     one_each = kron(eye_array(n_obs), csr_array(np.ones((1, n_clusters))), format="csr")
     held = csr_array((np.ones(n_obs), (code, np.arange(n_obs))), shape=(A.shape[1], n_obs))
     balanced = kron(csr_array(csr_array(A) @ held), eye_array(n_clusters), format="csr")
-    found = milp(
+    found = heard(
+        milp,
         cost.ravel(),
         integrality=np.ones(cost.size),
         bounds=Bounds(0, 1),

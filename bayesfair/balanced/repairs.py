@@ -6,9 +6,10 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesfair._arrays import cell_masses
+from bayesfair._progress import progress
 from bayesfair.balanced.centroids import Paid
-from bayesfair.balanced.descent import descend
-from bayesfair.balanced.labels import in_own_units
+from bayesfair.balanced.descent import PASSES, descend
+from bayesfair.balanced.labels import ROUNDS, ROWS_WITH_RUNGS, alternate, in_own_units
 from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.balanced.transport import assign
 from bayesfair.fairness.balanced import BalanceConstraint, WithinOnePerson, nearest_counts
@@ -70,7 +71,7 @@ def _moved(counts, balanced):
     return int(np.maximum(counts - balanced, 0).sum())
 
 
-def repair(problem: BalancedProblem, labels) -> Repair | None:
+def repair(problem: BalancedProblem, labels, progress_bar=False) -> Repair | None:
     """What makes `labels` (N,), codes of all clusters of the problem, balanced; None if no balanced counts are found."""
     problem, _ = in_own_units(problem)
     moves = moves_needed(problem.constraint, cell_masses(labels, problem.code, shape_of(problem)))
@@ -79,8 +80,17 @@ def repair(problem: BalancedProblem, labels) -> Repair | None:
     fewest = _placed(problem, labels, moves.counts)
     if moves.room > 1 or moves.counts.size > DESCENDED:
         return Repair(fewest, None, moves.room)
-    cheapest = descend(problem, fewest)[0]
+    with progress(ROUNDS + PASSES, "repair", progress_bar, at_most=True) as bar:
+        cheapest = descend(problem, _settled(problem, fewest, moves.counts, bar.update), done=bar.update)[0]
     return Repair(cheapest if (cheapest != labels).sum() <= moves.number else fewest, cheapest)
+
+
+def _settled(problem, labels, counts, done):
+    """Labels of these counts from which a descent is short: in many rows transport and centres come first, in turn."""
+    if len(labels) <= ROWS_WITH_RUNGS:
+        return labels
+    centers = problem.loss.centers(problem.X, labels, problem.n_clusters, problem.weight)
+    return alternate(problem, counts, centers, np.zeros(counts.T.shape), ROUNDS, done).labels
 
 
 def shape_of(problem):

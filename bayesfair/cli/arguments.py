@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple, get_args
 import bayesfair as bf
 from bayesfair._check import check_integer, message
 from bayesfair._settings import Count, Declared, Length, Positive, Seed, declared
-from bayesfair.cli.columns import THOUSANDS
+from bayesfair.cli.columns import CODES, QUARTILES, THOUSANDS
 from bayesfair.cli.entry import EXIT_STATUSES, WrongUse
 
 ABOUT = """\
@@ -246,7 +246,7 @@ def _fit(parser):
     _add_method(parser, "gibbs", "the first two sample a posterior, the last finds one clustering")
     _add(parser, "--n-clusters", Count, required=True, metavar="K", help="number of clusters")
     group = _add_columns(parser)
-    _add(group, "--weights", _filled, metavar="COL", help="how much each row counts (for gibbs, balanced-kmeans)")
+    _add(group, "--weights", _name, metavar="COL", help="how much each row counts (for gibbs, balanced-kmeans)")
     _share(parser.add_argument_group("reading the table"), *READING)
     _add_settings(parser)
     _share(parser, "--quiet")
@@ -363,7 +363,7 @@ def _report(parser):
 def _check(parser):
     _share(parser, "table")
     column = "the column of the clusters, text or numbers"
-    _add(parser, "--clusters", _filled, required=True, metavar="COL", help=column)
+    _add(parser, "--clusters", _name, required=True, metavar="COL", help=column)
     _add(parser, "--sensitive", _names, required=True, metavar="COL[,COL]", help="protected attributes")
     numbers = "numbers that the clusters were made from: adds distances, and the cost of a repair"
     _add(parser, "--features", _names, metavar="COL[,COL]", help=numbers)
@@ -375,7 +375,10 @@ def _check(parser):
     _add(parser, "--each-attribute", bool, help="look at each sensitive column, not at their combinations")
     good = "the clusters that it is good to be in: adds rates of selection and impact ratios"
     _add(parser, "--favourable", _names, metavar="NAME[,NAME]", help=good)
-    bands = "put the numbers of a sensitive column into bands: age=18,30,45,65, or age=quartiles; may be repeated"
+    bands = (
+        "put the numbers of a sensitive column into bands: age=18,30,45,65, or age=quartiles; county=none if they are "
+    )
+    bands += "codes, each of which is a group; may be repeated"
     _add(parser, "--bins", _bins, metavar="COL=CUTS", help=bands, default=[], action="append")
     _add(parser, "--no-repair", bool, help="look for no repair")
     _share(parser, "--overwrite")
@@ -488,6 +491,12 @@ def _fields(option, text):
     return fields
 
 
+def _name(option, text):
+    """One name, which may be quoted as in a list."""
+    text = _filled(option, text)
+    return _fields(option, text)[0] if re.fullmatch('"([^"]|"")*"', text) else text
+
+
 def _names(option, text):
     names = _fields(option, text)
     twice = [name for name in names if names.count(name) > 1]
@@ -497,15 +506,15 @@ def _names(option, text):
 
 
 def _bins(option, text):
-    """(column, cuts in rising order), or (column, None) for quartiles."""
+    """(column, cuts in rising order, "quartiles" or "none")."""
     name, _, cuts = text.rpartition("=")
-    if cuts.strip() == "quartiles" and name.strip():
-        return name.strip(), None
+    if name.strip() and cuts.strip() in (QUARTILES, CODES):
+        return _name(option, name), cuts.strip()
     with suppress(ValueError):
         numbers = [float(cut) for cut in cuts.split(",")]
         if name.strip() and numbers == sorted({*numbers}) and all(-inf < cut < inf for cut in numbers):
-            return name.strip(), numbers
-    rule = "be a column and cuts in rising order, or quartiles"
+            return _name(option, name), numbers
+    rule = f"be a column and cuts in rising order, {QUARTILES} or {CODES}"
     raise WrongUse(message(option, rule, repr(text), "Write for example age=18,30,45,65 or age=quartiles."))
 
 
@@ -593,7 +602,7 @@ SHARED = {  # {name: (kind, metavar, help, default)}
     "--overwrite": (bool, None, "replace an existing file; without it the command is refused"),
     "--quiet": (bool, None, "print nothing but warnings and errors"),
     "--seed": (Seed, "N", "makes a run repeatable", 0),
-    "--index": (_filled, "COL", "the column of row names, by which results name the rows"),
+    "--index": (_name, "COL", "the column of row names, by which results name the rows"),
     "--standardize": (bool, None, "centre numeric features and divide them by their standard deviation"),
     "--separator": (_separator, "CHAR", "between columns, such as ';', '|' or '\\t'", ","),
     "--decimal": (Literal[".", ","], "CHAR", "the decimal point", "."),

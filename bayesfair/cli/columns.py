@@ -25,6 +25,7 @@ TRUTH = {"True": "1", "TRUE": "1", "true": "1", "False": "0", "FALSE": "0", "fal
 INTEGER = r"[+-]?(?:0|[1-9][0-9]{0,14})(?:\.0+)?"  # integers that floats hold exactly; not 007, which is a code
 LARGEST_INTEGER = 2.0**53  # up to it floats hold every integer
 LEADING_ZERO = r"[+-]?0[0-9].*"  # of codes such as 007, which no number in --na means
+QUARTILES, CODES = "quartiles", "none"  # in --bins, in place of cuts
 THOUSANDS = (",", ".", " ", "'", "_")
 SPACES = r"[ \u00a0\u202f]"  # that stand for " " between digits
 ROWS_OF_PANDAS = "row names in the file; name it in --features to take it"
@@ -353,35 +354,48 @@ def counted_from_1(columns: ChosenColumns) -> ChosenColumns:
 
 
 def in_bands(groups, bins, wanted: Wanted):
-    """Sensitive columns whose numbers are in bands {column: cuts, None for quartiles}; an error for many numbers without."""
+    """Sensitive columns whose numbers are in bands {column: cuts, QUARTILES or CODES}; an error for many numbers without."""
     import pandas as pd
 
     if not bins.keys() <= {*groups}:
         got, remedy = listed(map(repr, bins.keys() - {*groups})), f"These are: {listed(map(typed, groups))}."
         raise WrongUse(message("--bins", "name sensitive columns", got, remedy))
-    columns = {}
-    for name, cells in groups.items():
-        numbers, is_text = numbers_of(cells.astype(str), (), wanted.decimal, wanted.thousands)
-        is_text &= cells != wanted.missing_group
-        few = numbers.nunique() <= MOST_NUMBERS
-        remedy = f"Pass --bins {name}=18,30,45,65 with cuts of yours, or {name}=quartiles."
-        if name in bins and is_text.any():
-            got = f"the text {cells[is_text].iloc[0]!r} in {name!r}"
-            raise WrongUse(message("--bins", "name columns of numbers", got, "Leave that column out of --bins."))
-        if name not in bins and not (few or is_text.any() or 2 * numbers.nunique() > len(numbers)):  # those are ids
-            got = f"{numbers.nunique()} numbers in {name!r}"
-            raise WrongUse(
-                message("--sensitive", f"have at most {MOST_NUMBERS} groups of numbers in a column", got, remedy)
-            )
-        columns[name] = _bands(numbers, bins[name], wanted.missing_group) if name in bins else cells
-    return pd.DataFrame(columns)
+    return pd.DataFrame({name: _in_bands(cells, bins.get(name), wanted) for name, cells in groups.items()})
+
+
+def _in_bands(cells, cuts, wanted):
+    """One sensitive column in bands; as it is without cuts; codes as text, with the name of the column."""
+    import pandas as pd
+
+    if cuts == CODES:
+        codes = [cell if cell == wanted.missing_group else f"{cells.name} {cell}" for cell in cells]
+        return pd.Series(codes, index=cells.index)
+    numbers, is_text = numbers_of(cells.astype(str), (), wanted.decimal, wanted.thousands)
+    is_text &= cells != wanted.missing_group
+    if cuts is None:
+        _check_few(cells, numbers.nunique(), is_text)
+        return cells
+    if is_text.any():
+        got = f"the text {cells[is_text].iloc[0]!r} in {cells.name!r}"
+        raise WrongUse(message("--bins", "name columns of numbers", got, "Leave that column out of --bins."))
+    return _bands(numbers, cuts, wanted.missing_group)
+
+
+def _check_few(cells, n_numbers, is_text):
+    """A WrongUse for a column of many numbers that are no ids, which are refused elsewhere."""
+    if n_numbers <= MOST_NUMBERS or is_text.any() or 2 * n_numbers > len(cells):
+        return
+    name = quote(typed(cells.name))
+    rule, got = f"have at most {MOST_NUMBERS} groups of numbers in a column", f"{n_numbers} numbers in {cells.name!r}"
+    remedy = f"Pass --bins {name}=18,30,45,65 with cuts of yours, or {name}={QUARTILES}. If they are codes, whose order means "
+    raise WrongUse(message("--sensitive", rule, got, f"{remedy}nothing: --bins {name}={CODES}."))
 
 
 def _bands(numbers, cuts, missing):
     """The band of every number, in order: "under 18", "18 to under 30", "30 and over"; last the group without a number."""
     import pandas as pd
 
-    cuts = np.unique(numbers.quantile([0.25, 0.5, 0.75])) if cuts is None else np.array(cuts)
+    cuts = np.unique(numbers.quantile([0.25, 0.5, 0.75])) if cuts == QUARTILES else np.array(cuts)
     ends = [f"{cut:,.10g}" for cut in cuts]
     names = [f"under {ends[0]}", *(f"{low} to under {high}" for low, high in pairwise(ends)), f"{ends[-1]} and over"]
     band = np.where(numbers.isna(), len(names), np.searchsorted(cuts, numbers, side="right"))

@@ -189,7 +189,7 @@ def compare(arguments):
 def resume(arguments):
     """Make more draws of a run, or the ones that an interrupted run still lacks, and judge it again."""
     with output.quietly(arguments.quiet):
-        run_file = output.place_for(arguments.run_file)
+        run_file = output.to_go_on(arguments.run_file)
         estimator = _loaded(run_file).set_params(progress_bar=output.shows_progress(arguments.quiet))
         with _saving_draws(estimator, run_file):
             estimator.resume(arguments.num_draws)
@@ -270,7 +270,7 @@ def _write(table, arguments, path=None):
 def calibrate(arguments):
     """Simulate tables, print how often the run's statements are true in them, and keep that in the run."""
     _check_table_out(arguments)
-    run_file = output.place_for(arguments.run_file)
+    run_file = output.to_go_on(arguments.run_file)
     estimator = _loaded(run_file)
     settings = {} if arguments.multiples is None else {"multiples": arguments.multiples}
     settings |= {"n_jobs": arguments.n_jobs, "random_state": arguments.seed, "progress_bar": output.shows_progress()}
@@ -290,7 +290,7 @@ def plot(arguments):
 
 def report(arguments):
     """Write the HTML page about a run into an existing folder."""
-    output.check_output([check_destination(arguments.out)], arguments)
+    output.check_output([check_destination(arguments.out, "--out")], arguments)
     tree = bf.posterior.read_tree(arguments.run_file)
     with writing():
         bf.report(tree, arguments.out, title=arguments.title, progress_bar=output.shows_progress())
@@ -315,16 +315,31 @@ def check(arguments):
         }
     settings = {"crossed": not arguments.each_attribute, "min_balance": arguments.min_balance, "tree": tree}
     settings |= {"favourable": arguments.favourable, "repair": not arguments.no_repair}
-    found = bf.audit(columns.clusters, columns.sensitive, None if X.empty else X, **settings)
-    print("", *(output.wrapped(f"{note.headline} {note.text}") for note in found.notes), sep="\n")
-    if arguments.moves is not None:
-        _write(_moves(found, columns), arguments, arguments.moves)
-    if arguments.out is not None and is_table(arguments.out):
-        _write(found.representation.round(DECIMALS), arguments)
-    elif arguments.out is not None:
-        with writing():
-            found.write(arguments.out, title=arguments.title, provenance=about)
-        print(f"wrote {arguments.out}")
+    settings |= {"progress_bar": output.shows_progress()}
+    with _telling_what_is_written(arguments) as written:
+        found = bf.audit(columns.clusters, columns.sensitive, None if X.empty else X, **settings)
+        print("", *(output.wrapped(f"{note.headline} {note.text}") for note in found.notes), sep="\n", flush=True)
+        if arguments.moves is not None:
+            _write(_moves(found, columns), arguments, arguments.moves)
+            written.append(arguments.moves)
+        if arguments.out is not None and is_table(arguments.out):
+            _write(found.representation.round(DECIMALS), arguments)
+        elif arguments.out is not None:
+            with writing(), one_step("page", output.shows_progress()):
+                found.write(arguments.out, title=arguments.title, provenance=about)
+            print(f"wrote {arguments.out}")
+
+
+@contextmanager
+def _telling_what_is_written(arguments):
+    """Yields a list of the files that are written, which Ctrl-C within the block tells beside those that are not."""
+    written = []
+    try:
+        yield written
+    except KeyboardInterrupt as error:
+        missing = [path for path in (arguments.moves, arguments.out) if path not in (None, *written)]
+        told = [f"Written: {listed(written)}."] * bool(written) + [f"Not written: {listed(missing)}."] * bool(missing)
+        raise KeyboardInterrupt(" ".join(told)) from error
 
 
 def _check_places(arguments):
@@ -333,7 +348,7 @@ def _check_places(arguments):
 
     if arguments.out is not None:
         place = output.place_for(arguments.out)
-        output.check_output([place if is_table(place) else page_place(place)], arguments)
+        output.check_output([place if is_table(place) else page_place(place, "--out")], arguments)
     if arguments.moves is not None:
         if arguments.no_repair:
             raise WrongUse(message("--moves", "come without --no-repair", "both", "Leave one of them out."))

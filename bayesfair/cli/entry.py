@@ -19,7 +19,7 @@ exit status:
   0    done
   1    the results could not be written, memory ran out, or bayesfair has a bug; draws are saved elsewhere if possible
   2    an option, a table or a file is wrong; one line on standard error says which
-  130  interrupted (Ctrl-C); the draws made so far are saved
+  130  interrupted (Ctrl-C); draws made so far are saved, and files are whole or not written
   141  the reader of the output closed the pipe
 """
 QUOTED = re.compile(r"""((?<!\w)'(?:[^'\\]|\\.)*'(?!\w)|"(?:[^"\\]|\\.)*")""")
@@ -147,11 +147,14 @@ def _no_device(text):
 @contextmanager
 def _warnings_in_one_line(program):
     """Yields a list that grows with the category of each warning."""
-    told = []
+    told, texts = [], set()
 
     def show(text, category, filename, lineno, file=None, line=None):
         told.append(category)
-        _tell(f"{program}: warning: {in_shell(str(text))}")
+        said = in_shell(str(text))
+        if said not in texts:  # a command may read a column several times
+            _tell(f"{program}: warning: {said}")
+        texts.add(said)
 
     with warnings.catch_warnings():
         for category in (UserWarning, RuntimeWarning):  # printed even if Python is set to raise warnings

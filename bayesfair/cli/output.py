@@ -56,6 +56,19 @@ def place_for(path, option="--out"):
     return check_destination(path, option)
 
 
+def to_go_on(run_file):
+    """The path of a saved run to which results will be added; an error if its folder cannot be written."""
+    run_file = Path(os.path.realpath(run_file)) if run_file.is_symlink() else run_file
+    folder = run_file if run_file.is_dir() else run_file.parent
+    if folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK):
+        rule, remedy = (
+            "be in a folder that you may write to",
+            "Copy the run to a folder of yours, and give its name there.",
+        )
+        raise WrongUse(message("RUN.nc", rule, repr(os.fspath(folder)), remedy))
+    return run_file
+
+
 def check_output(places, arguments, option="--out"):
     """Raise a WrongUse if a command would replace a file that it reads, or an existing one without `--overwrite`."""
     reads = [getattr(arguments, name, None) for name in ("run_file", "table")]

@@ -27,7 +27,7 @@ from bayesfair.posterior.settings import FORMAT, NOT_KEPT, as_attribute, changed
 from bayesfair.posterior.tree import add_derived
 
 MAY_CHANGE = {"num_draws", "progress_bar", "n_jobs", "chain_method"}  # between `fit` and `resume`
-COLOURS = {"good": "#117733", "caution": "#ddcc77", "bad": "#882255"}  # the report's colours
+COLOURS = {"good": "#229954", "caution": "#bb9900", "bad": "#cc3366"}  # seen on light and on dark ground
 PLAIN = "#888888"
 _TABLE = "observed_data/X"
 _ROW = 300  # bytes per row that the tree and its summaries need beside the labels
@@ -240,8 +240,8 @@ def _note_as_html(note):
     """A statement as a row of a table in a notebook, without a style sheet, every value escaped."""
     kind, headline, text = note
     border = f"border-left: 0.4em solid {COLOURS.get(kind, PLAIN)}"
-    head, cell = f'<th style="{CELL}; {border}">{escape(headline)}</th>', f'<td style="{CELL}">{escape(text)}</td>'
-    return f"<tr>{head}{cell}</tr>"
+    head = f'<th style="{CELL}; min-width: 11em; {border}">{escape(headline)}</th>'
+    return f'<tr>{head}<td style="{CELL}">{escape(text)}</td></tr>'
 
 
 def check_memory(

@@ -265,7 +265,8 @@ class BayesianFairMixture(PosteriorEstimator):
         return resolve_chain_method(self.chain_method), self.progress_bar
 
     def _draw(self, run, num_draws):
-        self._wanted = (0 if run.draws is None else run.draws["lp"].shape[1]) + num_draws
+        earlier = (0, 0) if run.draws is None else (run.draws["lp"].shape[1], self._wanted)
+        self._wanted = max(earlier[0] + num_draws, earlier[1])
         self._finish(run.draw(num_draws, *self._going))
         remedy = "tempering=True visits all modes in one chain."
         self._warn_of_disagreement(lambda: remedy if run.sampler.kind == "nuts" else "")

@@ -556,9 +556,8 @@ class GibbsFairClustering(PosteriorEstimator):
         """
         done = 0 if earlier is None else earlier["posterior"].sizes["draw"]
         chains.keep, law = self._keeping(done), chains.law
-        facts = {"sweeps_per_draw": self.thinning_, WANTED: done + num_draws, "kept_of": self._kept_of} | facts_of_law(
-            law
-        )
+        wanted = done + num_draws if earlier is None else max(done + num_draws, int(earlier.attrs.get(WANTED, 0)))
+        facts = {"sweeps_per_draw": self.thinning_, WANTED: wanted, "kept_of": self._kept_of} | facts_of_law(law)
         if earlier is not None:
             carried = "fairlet_gap", "small_groups", CALIBRATION, FOUND
             facts |= {name: earlier.attrs[name] for name in carried if name in earlier.attrs}

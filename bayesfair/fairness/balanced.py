@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 from bayesfair._check import check_integer, check_number, message, tell
+from bayesfair._interrupts import heard
 from bayesfair.fairness.bounded_sizes import BoundedSizes, balance_of, bounded, in_words, size_bounds
 from bayesfair.fairness.counts_of_sizes import counts_of_sizes, sizes_near
 from bayesfair.fairness.groups import Groups
@@ -315,7 +316,8 @@ def _solved(constraint, sizes, wanted, room, margin=0.0):
     low = np.floor(wanted).ravel()
     change = hstack([eye_array(low.size), eye_array(low.size), -eye_array(low.size)], format="csr")
     one, many = np.ones(low.size), np.full(low.size, float(room))
-    result = milp(
+    result = heard(
+        milp,
         np.concatenate([1 - 2 * (wanted.ravel() - low), one, one]),
         integrality=np.ones(3 * low.size),
         bounds=Bounds(0, np.concatenate([one, many, np.minimum(many, low)])),
@@ -353,7 +355,8 @@ def nearest_bounds(constraint: BoundedSizes, sizes, n_clusters, margin=0.0):
     size, each = rows[-n_clusters:], np.ones((n_clusters, 1)) if np.ndim(constraint.least) == 0 else np.eye(n_clusters)
     smallest, largest = (np.full(n_clusters, bound, float) for bound in size_bounds(constraint))
     either, n_counts, n_bounds = np.full(n_clusters, np.inf), rows.shape[1], each.shape[1]
-    result = milp(
+    result = heard(
+        milp,
         np.repeat([0.0, 1.0], [n_counts, 2 * n_bounds]),
         integrality=np.ones(n_counts + 2 * n_bounds),
         constraints=LinearConstraint(

@@ -16,18 +16,22 @@ from bayesfair._names import DataFrame
 from bayesfair.fairness.groups import Groups
 
 CHI_SQUARE, EXACT, PERMUTED = "chi-square test", "Fisher's exact test", "permutation test"
-DRAWN, BLOCK, SEED = 9_999, 4_000_000, 0  # tables of a permutation test, and their counts held at once
+DRAWN, BLOCK, SEED = 9_999, 200_000, 0  # tables of a permutation test, and their counts drawn at once: Ctrl-C waits
 
 
-def independence(tables: Mapping[tuple[str, str], np.ndarray], level) -> "DataFrame":
+def independence(tables: Mapping[tuple[str, str], np.ndarray], level, done=lambda _: None) -> "DataFrame":
     """One row for every table {(attribute, question): counts (K, J)}, as a pandas DataFrame.
 
     Columns: `test`; its `p_value`, `p_holm`, corrected by Holm for all tables, `cramers_v`, the size of the relation in [0, 1],
-    and `beyond_chance`, by the `p_value`: no other attribute changes the verdict on one.
+    and `beyond_chance`, by the `p_value`: no other attribute changes the verdict on one. `done(n)` is called as work advances,
+    `DRAWN` in all for every table.
     """
     import pandas as pd
 
-    found = [(*key, *_independence(counts)) for key, counts in tables.items()]
+    found = []
+    for key, counts in tables.items():
+        found.append((*key, *_independence(counts, done)))
+        done(0 if found[-1][2] == PERMUTED else DRAWN)
     table = pd.DataFrame(found, columns=["attribute", "question", "test", "p_value", "cramers_v"])
     table["p_holm"] = holm(table["p_value"].to_numpy())
     table["beyond_chance"] = table["p_value"] <= 1 - level
@@ -44,7 +48,7 @@ def holm(p_values):
     return corrected
 
 
-def _independence(counts):
+def _independence(counts, done):
     """(name of the test, p-value, Cramer's V) of counts (K, J).
 
     Where more than a fifth of the expected counts are below 5, or one below 1 (Cochran's rule), the law is not chi-square.
@@ -60,10 +64,10 @@ def _independence(counts):
         return CHI_SQUARE, float(found.pvalue), size
     if counts.shape == (2, 2):
         return EXACT, float(fisher_exact(counts).pvalue), size
-    return PERMUTED, _permuted(counts, found), size
+    return PERMUTED, _permuted(counts, found, done), size
 
 
-def _permuted(counts, found):
+def _permuted(counts, found, done):
     """The share of tables with the margins of `counts` whose chi-square is as large, among those drawn and the given one."""
     from scipy.stats import random_table
 
@@ -71,18 +75,20 @@ def _permuted(counts, found):
     at_once, as_large = max(1, BLOCK // counts.size), 1
     for first in range(0, DRAWN, at_once):
         drawn = law.rvs(min(at_once, DRAWN - first), random_state=rng)
+        done(len(drawn))
         statistic = (np.square(drawn - found.expected_freq) / found.expected_freq).sum((1, 2))
         as_large += int((statistic >= found.statistic * (1 - 1e-9)).sum())
     return as_large / (DRAWN + 1)
 
 
-def representation(assignment, clusters, attributes: Mapping[str, Groups], level) -> "DataFrame":
+def representation(assignment, clusters, attributes: Mapping[str, Groups], level, done=lambda _: None) -> "DataFrame":
     """One row for every attribute, cluster and group, as a pandas DataFrame; `assignment`: codes (N,) among `clusters`.
 
     Columns: `count`; `expected`, the group's share of the data times the size of the cluster; `excess`, the first less the
     second: negative where the group is short; `share_of_cluster`, `share_of_all`; `low`, `high`: the counts that drawing by lot
     would give, all those of the attribute together with a probability of at least `level`; `p_value`, two-sided, times the
-    number of the attribute's counts; `beyond_chance`. attrs: `level`, and `counts_looked_at` of every attribute.
+    number of the attribute's counts; `beyond_chance`. attrs: `level`, and `counts_looked_at` of every attribute. `done(1)` is
+    called after every count.
     """
     import pandas as pd
 
@@ -90,10 +96,10 @@ def representation(assignment, clusters, attributes: Mapping[str, Groups], level
     counts = {name: cell_masses(assignment, groups.code, shape[name]) for name, groups in attributes.items()}
     looks = {name: _different(held) for name, held in counts.items()}
     cells = [(name, *cell) for name in attributes for cell in np.ndindex(shape[name])]
-    rows = [
-        (name, clusters[k], attributes[name].names[g], *_cell(counts[name], k, g, looks[name], level))
-        for name, k, g in cells
-    ]
+    rows = []
+    for name, k, g in cells:
+        rows.append((name, clusters[k], attributes[name].names[g], *_cell(counts[name], k, g, looks[name], level)))
+        done(1)
     figures = ["count", "expected", "excess", "share_of_cluster", "share_of_all", "low", "high", "p_value"]
     table = pd.DataFrame(rows, columns=["attribute", "cluster", "group", *figures])
     table["beyond_chance"] = (table["count"] < table["low"]) | (table["count"] > table["high"])

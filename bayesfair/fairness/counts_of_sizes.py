@@ -13,6 +13,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
+from bayesfair._interrupts import heard
+
 NODES = 2_000  # limit of the branch and bound, independent of the clock
 TRIES = 8  # other sizes that are tried
 WIDEST = 8  # rows: the most room that combinations get
@@ -72,7 +74,8 @@ def _solved(wanted, group_sizes, cluster_sizes, member, room):
     )
     rows = vstack(rows, format="csr")
     held = rows @ start.ravel()
-    result = milp(
+    result = heard(
+        milp,
         np.concatenate([up.ravel(), one, one]),
         integrality=np.ones(3 * one.size),
         bounds=Bounds(0, np.ravel([np.minimum(most - start, 1), np.maximum(most - start - 1, 0), start - least])),
@@ -114,7 +117,8 @@ def nearest_sizes(
     each, n_cells = eye_array(n_clusters), wanted.size
     off = kron(each, held), kron(each, -share[:, None])
     apart = eye_array(n_cells)
-    result = linprog(
+    result = heard(
+        linprog,
         np.repeat([0.0, 1.0], [n_cells + n_clusters, n_cells]),
         A_ub=block_array([[*off, None], [-off[0], -off[1], None], [apart, None, -apart], [-apart, None, -apart]]),
         b_ub=np.concatenate([np.ones(2 * n_clusters * len(share)), wanted.ravel(), -wanted.ravel()]),

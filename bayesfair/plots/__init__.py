@@ -9,6 +9,7 @@ _HOMES = {
     "cluster_comparison": "bayesfair.plots.costs",
     "co_clustering": "bayesfair.plots.pairs",
     "elbow": "bayesfair.plots.costs",
+    "explore": "bayesfair.plots.exploring",
     "fairlets": "bayesfair.plots.pairs",
     "modes": "bayesfair.plots.scatter",
     "pareto": "bayesfair.plots.costs",
@@ -24,6 +25,7 @@ __all__ = [
     "cluster_comparison",
     "co_clustering",
     "elbow",
+    "explore",
     "fairlets",
     "modes",
     "pareto",
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from bayesfair.plots.calibration_plot import calibration
     from bayesfair.plots.checks import predictive, trace
     from bayesfair.plots.costs import cluster_comparison, elbow, pareto
+    from bayesfair.plots.exploring import explore
     from bayesfair.plots.pairs import co_clustering, fairlets
     from bayesfair.plots.profile_plot import profile
     from bayesfair.plots.scatter import modes, uncertainty, uncertainty_profile

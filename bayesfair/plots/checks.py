@@ -1,6 +1,7 @@
 """Checks by eye: do the chains agree, and do simulated tables look like the observed one?"""
 
 from collections.abc import Sequence
+from textwrap import fill
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from bayesfair.posterior.view import View
 
 SHOWN = 6  # scalars, or features
 BINS = 30
+LETTERS = 24  # of a name that fit beside a trace
 PARTS = 20  # parts of a chain: scalars of 0 and 1 are averaged over as many draws as a part has
 GROUPS = "posterior_predictive", "prior_predictive"
 POINTS, FEW_VALUES, COLUMNS = 200, 8, 3
@@ -83,7 +85,8 @@ def _draw_scalar(left, right, name, values, r_hat):
         left.plot(middles, means, color=color, linewidth=0.6 if window == 1 else 1.2, alpha=0.8)
         right.hist(draws, bins=bins, density=True, histtype="step", color=color, linewidth=1.2)
     agreed = "no R-hat" if np.isnan(r_hat) else f"R-hat {written(r_hat)}"
-    said = [in_words(name), *[f"share of {window} draws"] * (window > 1), agreed]
+    words = fill(in_words(name), LETTERS, break_long_words=False, break_on_hyphens=False)
+    said = [words, *[f"share of {window} draws"] * (window > 1), agreed]
     left.set_xlim(0, values.shape[1])
     left.set_ylabel("\n".join(said), fontsize=8)
     as_written(left.yaxis.label)

@@ -142,14 +142,20 @@ def height_of_uncertainty(n_clusters, n_groups):
 
 
 def _clip(ax, position):
-    """Limit the view to the central positions (N, 2) if a few are far from all others; return how many are outside."""
+    """Limit the view as usual; return how many positions (N, 2) are outside."""
+    low, high = usual_view(position)
+    ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
+    return int(((position < low) | (position > high)).any(1).sum())
+
+
+def usual_view(position):
+    """The corners ((left, bottom), (right, top)) of the view of positions (N, 2), without a few far from all others."""
     low, high = np.quantile(position, [CENTRAL, 1 - CENTRAL], axis=0)
     reach = np.where(high > low, REACH * (high - low), np.inf)
     is_near = (position >= low - reach) & (position <= high + reach)
     low, high = position.min(0, where=is_near, initial=np.inf), position.max(0, where=is_near, initial=-np.inf)
     room = 0.05 * (high - low) + (high == low)
-    ax.set(xlim=(low[0] - room[0], high[0] + room[0]), ylim=(low[1] - room[1], high[1] + room[1]))
-    return int(((position < low - room) | (position > high + room)).any(1).sum())
+    return low - room, high + room
 
 
 def _number_centres(ax, points):

@@ -50,7 +50,7 @@ def calibration(
     loss and rule for the inverse temperature are applied to each, and what is stated is compared with the truth. What is found
     holds as far as the rows of the run look like such a mixture. Ctrl-C keeps the tables that are done.
 
-    The run keeps the result: `est.save` stores it, and `bayesfair.report` shows it.
+    The run keeps the result: `est.save` stores it, and `bayesfair.reports.report` shows it.
 
     Parameters
     ----------

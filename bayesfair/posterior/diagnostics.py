@@ -39,7 +39,8 @@ FURTHER = {  # what `summary` and `brief` tell beside the verdict and the guaran
 def diagnostic_vars(tree: "DataTree", *, constant: bool = False) -> "Dataset":
     """The scalars of every draw on which R-hat, ESS and traces are read.
 
-    None depends on the numbers of the clusters.
+    None depends on the numbers of the clusters. ArviZ's diagnostics take them; `diagnostic_vars(tree).to_netcdf(path)` saves
+    them.
 
     Parameters
     ----------

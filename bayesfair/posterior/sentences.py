@@ -369,9 +369,10 @@ VERDICTS = {
         "The chains do not agree.",
         "{worst} Each chain gives another answer, and probabilities are averages over answers that depend on where the "
         "chains began.",
-        "Look at the traces. Chains that drift still depend on their start: raise num_warmup, or resume the run for "
-        "more draws. If they still differ, try another number of clusters or, where there is one, another inverse "
-        "temperature. Until then report that the chains differ, not their average.",
+        "Look at the traces: bayesfair.plots.trace, or ArviZ on bayesfair.posterior.diagnostic_vars. Chains that drift "
+        "still depend on their start: raise num_warmup, or resume the run for more draws. If they still differ, try another "
+        "number of clusters or, where there is one, another inverse temperature. Until then report that the chains differ, "
+        "not their average.",
     ),
     "in modes": Verdict(
         "bad",

@@ -30,89 +30,125 @@ TOLD = 5  # number of counts that sentences name
 WELL_MATCHED = 0.5  # share of a drawn cluster's rows that are of the cluster given, below which readers are warned
 UNLIKELY = 0.1  # probability of its cluster below which a row counts as unlikely there
 SHOWN_COUNTS, SHOWN_ROWS = 60, 15
+LEVELS = [  # of a difference: kind of its box, and words
+    ("good", "balanced to within a row"),
+    ("caution", "a difference that chance could make"),
+    ("bad", "clear difference beyond chance"),
+]
+EACH_BY_CHANCE = "Chance could make each difference, which does not say that there is none."
 NO_MORE = "These data do not show more than chance would."
 
 
 def notes_of(found, constraint) -> list[Note]:
-    """The sentences of an `Audit`, from its tables."""
-    notes = [*_of_balance(found, constraint), *_of_rates(found), *_of_attributes(found), *_of_tests(found.tests)]
-    notes += _of_shortfalls(found.representation)
-    notes += [] if found.moves is None else [Note("plain", "Repair:", _of_repair(found)), *_of_flows(found.moves)]
-    notes += [] if found.distances is None else [_of_distances(found.distances)]
-    return notes + ([] if found.memberships is None else _of_posterior(found.memberships))
+    """The sentences of an `Audit`, from its tables: in short, then those `below`."""
+    short = [_of_all(found, constraint), *_of_attributes(found)]
+    return [*short, *(note for notes in below(found).values() for note in notes)]
 
 
-def _of_balance(found, constraint):
-    """Whether the clusters are balanced as asked, if they are; else the attributes say what is wrong."""
+def below(found):
+    """{section of the page: the sentences at its head}; those in short are not among them."""
+    repairs = [] if found.moves is None else [Note("plain", "Repair:", _of_repair(found)), *_of_flows(found.moves)]
+    return {
+        "rates": _of_favourable(found),
+        "tests": _of_tests(found.tests),
+        "groups": _of_shortfalls(found.representation),
+        "repairs": repairs,
+        "distances": [] if found.distances is None else [_of_distances(found.distances)],
+        "posterior": [] if found.memberships is None else _of_posterior(found.memberships),
+    }
+
+
+def _of_all(found, constraint):
+    """The first box: whether the clusters are balanced as asked, the count farthest from its share, and what a repair takes."""
+    kind, headline, text = _balance(found, constraint)
+    return Note(kind, headline, " ".join(filter(None, [text, _farthest(found.representation), _moves_in_short(found)])))
+
+
+def _balance(found, constraint):
     given, room = found.repairs.loc[GIVEN], found.repairs.attrs["room"]
+    exact = is_exact(constraint)
     also = (
         ", for each attribute by itself and for their combinations" if found.representation.attrs["is_crossed"] else ""
     )
     if given["is_balanced"]:
-        kind, said = ("good" if is_exact(constraint) else "plain"), f"{constraint.said()}{also}."
-        return [Note(kind, "Balanced:", f"{said} {_farthest(found.representation)}")]
+        return "good" if exact else "plain", "Balanced:", f"{constraint.said()}{also}."
     if FEWEST in found.repairs.index and found.repairs.loc[FEWEST, "moved"] == 0:
-        text = (
-            f"every attribute by itself, to within one row. The combinations are within {room:.0f} rows, and no counts "
-        )
-        return [Note("good", "Balanced as far as whole rows allow:", f"{text}were found that balance them too.")]
-    return (
-        []
-        if is_exact(constraint)
-        else [Note("plain", "Not balanced:", f"balanced would mean that {constraint.said()}.")]
-    )
+        text = "every attribute by itself, to within one row. No counts were found that balance the combinations too, which "
+        return "good", "Balanced as far as whole rows allow:", f"{text}are within {room:.0f} rows."
+    text = "" if exact else f"balanced would mean that {constraint.said()}."
+    clear = found.tests.loc[found.tests["beyond_chance"], "attribute"].unique()
+    if len(clear):
+        kind, said = "bad", f"Clear differences beyond chance by {listed(clear)}."
+    else:
+        kind, said = "caution", EACH_BY_CHANCE
+    return kind if exact else "plain", "Not balanced:", f"{text} {said}".strip()
+
+
+def _moves_in_short(found):
+    """How many rows the repair with the fewest moves takes, if there is one."""
+    if FEWEST not in found.repairs.index or not found.repairs.loc[FEWEST, "moved"]:
+        return ""
+    moved = _rows_of(found.repairs.loc[FEWEST], int(found.clusters["size"].iloc[-1]))
+    return f"Moving {moved} balances the clusters{' as far as whole rows allow' * (found.repairs.attrs['room'] > 1)}."
 
 
 def _of_attributes(found):
-    """A box for every attribute, the combinations last: how large the largest difference is, and what chance could do."""
-    table = found.representation
-    if found.repairs.loc[GIVEN, "off_by"] < 1:
-        return []
-    tests = found.tests[found.tests["question"] == CLUSTERS].set_index("attribute")
-    return [
-        _verdict(name, f"{_farthest(part)}", part["excess"].abs().max(), tests.loc[name])
-        for name, part in table.groupby("attribute", sort=False)
-    ]
+    """A box for every attribute, the combinations last: rates of selection, how far counts are off, what chance could do."""
+    tests = found.tests.set_index(["attribute", "question"])
+    off = found.repairs.loc[GIVEN, "off_by"] >= 1
+    notes = []
+    for name, counts in found.representation.groupby("attribute", sort=False):
+        verdicts = {}
+        if found.rates.attrs["favourable"] is not None:
+            rates = found.rates[found.rates["attribute"] == name]
+            verdicts["Selection"] = _verdict(_of_ratios(rates), _rows_off(rates), tests.loc[name, FAVOURABLE])
+        if off and not (verdicts and counts["cluster"].nunique() == 2):  # else the other cluster says the same again
+            verdicts["Clusters"] = _verdict(
+                _farthest(counts, "Largest difference"), counts["excess"].abs().max(), tests.loc[name, CLUSTERS]
+            )
+        notes += [_box(name, verdicts)] if verdicts else []
+    return notes
 
 
-def _verdict(about, size, off, test):
-    """The box of one question: three levels, and size apart from chance. `off`: the most rows by which a count is off."""
+def _box(name, verdicts):
+    """One box of an attribute from its verdicts {what they are of: (level, sentences)}; the worst of them heads it."""
+    worst = max(verdicts, key=lambda what: verdicts[what][0])
+    kind, words = LEVELS[verdicts[worst][0]]
+    alike = len({level for level, _ in verdicts.values()}) == 1
+    text = " ".join(f"{what}: {said}" if len(verdicts) > 1 else said for what, (_, said) in verdicts.items())
+    return Note(kind, f"{name}: {words}{'' if alike else f' ({worst.lower()})'}.", text)
+
+
+def _verdict(size, off, test):
+    """(level, sentences) of one question, size apart from chance. `off`: the most rows by which a count is off."""
     p = f"{'' if test['p_value'] < LEAST_P else '= '}{p_value(test['p_value'])}"
     chance = f"Chance: p {p} ({test['test']}; Cramer's V {test['cramers_v']:.2f} of at most 1)."
     if test["beyond_chance"]:
-        return Note("bad", f"{about}: clear difference beyond chance.", f"{size} {chance}")
-    if off < 1:
-        return Note("good", f"{about}: balanced to within a row.", size)
-    return Note("caution", f"{about}: a difference that chance could make.", f"{size} {chance} {NO_MORE}")
+        return 2, f"{size} {chance}"
+    return (0, size) if off < 1 else (1, f"{size} {chance} {NO_MORE}")
 
 
-def _farthest(table):
-    """The count that is farthest from its share."""
+def _farthest(table, lead="Farthest from its share"):
+    """The count that is farthest from its share; one figure has the usual lead on a page."""
     worst = table.loc[table["excess"].abs().idxmax()]
     if abs(worst["excess"]) < 1e-9:
         return "Every count is its share."
     return (
-        f"Farthest from its share: cluster {worst['cluster']} holds {worst['count']:,} of group {worst['group']}, "
+        f"{lead}: cluster {worst['cluster']} holds {worst['count']:,} of group {worst['group']}, "
         f"{rows_away(abs(worst['excess']))} {'more' if worst['excess'] > 0 else 'fewer'} than its share "
         f"({percent(worst['share_of_cluster'])} of the cluster, {percent(worst['share_of_all'])} of all rows)."
     )
 
 
-def _of_rates(found):
-    """A box for every attribute on the rates of selection; none without favourable clusters."""
+def _of_favourable(found):
+    """Which clusters are favourable, and who is left out of ratios; nothing without them."""
     if found.rates.attrs["favourable"] is None:
         return []
-    tests = found.tests[found.tests["question"] == FAVOURABLE].set_index("attribute")
-    total = found.rates[found.rates["attribute"] == tests.index[0]][["selected", "rows"]].sum()
+    rates = found.rates.drop_duplicates(["attribute", "group"])
+    total = rates.groupby("attribute")[["selected", "rows"]].sum().iloc[0]
     said = f"{listed(found.rates.attrs['favourable'])}, {total['selected']:,} of {total['rows']:,} rows "
     said += f"({_rate(total['selected'] / total['rows'])})."
-    return [
-        Note("plain", "Favourable clusters:", said),
-        *(
-            _verdict(f"Selection by {name}", _of_ratios(part), _rows_off(part), tests.loc[name])
-            for name, part in found.rates.groupby("attribute", sort=False)
-        ),
-    ]
+    return [Note("plain", "Favourable clusters:", said + _left_out(rates[rates["is_small"]]))]
 
 
 def _rows_off(rates):
@@ -124,7 +160,8 @@ def _of_ratios(rates):
     """The lowest and the highest rate, the impact ratio, and who is left out of it."""
     judged = rates if rates["is_small"].all() else rates[~rates["is_small"]]
     low, high = judged.loc[judged["rate"].idxmin()], judged.loc[judged["rate"].idxmax()]
-    left_out = "" if len(judged) == len(rates) else _left_out(rates[rates["is_small"]])
+    n_small = len(rates) - len(judged)
+    left_out = f" {counted(n_small, 'group')} below 2% of the rows left out." if n_small else ""
     if low["rate"] == high["rate"]:
         return f"Every group is selected at a rate of {_rate(low['rate'])}.{left_out}"
     flagged = "; ".join(judged.loc[judged["below_four_fifths"], "group"])
@@ -136,6 +173,8 @@ def _of_ratios(rates):
 
 
 def _left_out(small):
+    if small.empty:
+        return ""
     each = "; ".join(
         f"{row['group']} ({counted(row['rows'], 'row')}, {_rate(row['rate'])})" for _, row in small.iterrows()
     )
@@ -164,6 +203,7 @@ def _ratio(row):
 
 def _of_tests(tests):
     """How many tests were made, if there are several, and which findings Holm's correction leaves."""
+    tests = different(tests)
     if len(tests) == 1:
         return []
     alone, found = 1 - tests.attrs["level"], tests[tests["beyond_chance"]]
@@ -177,6 +217,11 @@ def _of_tests(tests):
     else:
         rest = f"All that is beyond chance stays so after Holm's correction for all {len(tests)}." if len(found) else ""
     return [Note("plain", "Tests:", (text + rest).strip())]
+
+
+def different(tests):
+    """The `tests` without those whose table of counts an earlier one has."""
+    return tests[tests["same_as"].isna()]
 
 
 def _group(row, table):
@@ -295,7 +340,7 @@ def _of_matches(matched):
 
 def write_page_of(audit, path, title, provenance):
     """Write the page of an `Audit` and return its path. `provenance`: {term: text}."""
-    every = audit.clusters.iloc[-1]
+    every, lower = audit.clusters.iloc[-1], below(audit)
     heading = title or f"Audit of {counted(len(audit.clusters) - 1, 'cluster')} of {every['size']:,.0f} rows"
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     moves = None if audit.moves is None else as_table(audit.moves.head(SHOWN_ROWS).rename_axis("row").reset_index())
@@ -304,7 +349,8 @@ def write_page_of(audit, path, title, provenance):
         page_place(path),
         "audit.html",
         title=str(heading),
-        notes=audit.notes,
+        notes=[one for one in audit.notes if not any(one in notes for notes in lower.values())],
+        lower=lower,
         level=audit.representation.attrs["level"],
         tests=_tests(audit.tests),
         rates=[(name, *_rates(part)) for name, part in audit.rates.groupby("attribute", sort=False)],
@@ -333,9 +379,9 @@ def _tests(table):
     columns = {
         "attribute": table["attribute"],
         "by": table["question"],
-        "test": table["test"],
+        "test": table["test"].where(table["same_as"].isna(), "the same table as " + table["same_as"].fillna("")),
         "p": table["p_value"].map(p_value),
-        f"p, {len(table)} tests (Holm)": table["p_holm"].map(p_value),
+        f"p, {counted(len(different(table)), 'test')} (Holm)": table["p_holm"].map(p_value),
         "beyond chance": table["beyond_chance"].map(YES_OR_NO),
         "Cramer's V": [f"{size:.2f}" for size in table["cramers_v"]],
     }

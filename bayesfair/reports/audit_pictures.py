@@ -128,5 +128,5 @@ def _cut(name, most=CLUSTER):
 
 
 def _picture(draw, n_lines, alt, caption):
-    png, boxes = pictures._render((), draw, AROUND + LINE * max(n_lines, 2), WIDTH)
+    png, boxes = pictures.render((), draw, AROUND + LINE * max(n_lines, 2), WIDTH)
     return Picture(png, alt, caption + boxes)

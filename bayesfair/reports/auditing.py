@@ -20,10 +20,11 @@ from bayesfair._check import (
 )
 from bayesfair._names import DataFrame, DataTree
 from bayesfair._partitions import tables_with
+from bayesfair._progress import in_one_place, progress
 from bayesfair._scaling import noted_scaling, standardise
 from bayesfair._settings import declared
 from bayesfair.fairness.balanced import balance_constraint, each_and_together, is_exact
-from bayesfair.fairness.chance import independence, representation
+from bayesfair.fairness.chance import DRAWN, independence, representation
 from bayesfair.fairness.distances import distance_report
 from bayesfair.fairness.groups import MOST_NUMBERS, Groups, check_shared, groups_for_fit
 from bayesfair.fairness.metrics import cluster_balance, encode_assignment, looked_at, rows_off
@@ -37,6 +38,7 @@ from bayesfair.posterior.schema import count_clusters, flat_labels, names_of_row
 from bayesfair.reports.audit_page import CHEAPEST, CLUSTERS, FAVOURABLE, FEWEST, GIVEN, notes_of, write_page_of
 
 SEED = 0  # of the lots that decide who moves
+SHORT = 2  # seconds of work that has no bar
 
 
 class Audit(NamedTuple):
@@ -50,7 +52,8 @@ class Audit(NamedTuple):
         `bayesfair.fairness.report` of the clusters, with a last row for all of them.
     tests : pandas.DataFrame
         A row for every attribute and question ("clusters" and, with `favourable`, "favourable"), the combinations last: the
-        `test`, its `p_value`, `cramers_v`, `p_holm` (corrected for all rows by Holm), and `beyond_chance`, by the `p_value`.
+        `test`, its `p_value`, `cramers_v`, `p_holm` (corrected by Holm for all different tests), `beyond_chance`, by the
+        `p_value`, and `same_as`: the earlier row whose table of counts it has, as with two clusters or two equal attributes.
     rates : pandas.DataFrame
         A row for every attribute, outcome and group: `rows`, `selected`, `rate` with Wilson's interval (`low`, `high`),
         `is_small` (below 2% of all rows), `ratio` to the highest rate with Katz's interval (`ratio_low`, `ratio_high`), and
@@ -123,6 +126,7 @@ class Audit(NamedTuple):
         return write_page_of(self, path, title, provenance or {})
 
 
+@in_one_place
 def audit(
     labels: ArrayLike,
     sensitive_features: ArrayLike | Groups,
@@ -134,6 +138,7 @@ def audit(
     min_balance: Literal["exact"] | float = "exact",
     level: float = 0.95,
     tree: "DataTree | None" = None,
+    progress_bar: bool = False,
 ) -> Audit:
     """Look at clusters that somebody else made: who is short of what, by how many rows, and beyond chance or not.
 
@@ -165,6 +170,8 @@ def audit(
     tree : xarray.DataTree, optional
         A posterior of these rows, or of some of them. Rows are found by their names, or by their places if the posterior is of
         an array, which has no names.
+    progress_bar : bool, default False
+        Whether to show progress bars for work that takes more than a few seconds.
 
     Returns
     -------
@@ -191,6 +198,7 @@ def audit(
     code, clusters = _clusters(labels)
     declared(bool).check("crossed", crossed)
     declared(bool).check("repair", repair)
+    declared(bool).check("progress_bar", progress_bar)
     groups = groups_for_fit(sensitive_features, len(code), crossed=crossed)
     attributes = _attributes(groups)
     for part in [one for one in attributes.values() if not one.parts]:
@@ -202,14 +210,18 @@ def audit(
     index = next((one for one in indexes if one is not None), None)
     names = np.arange(len(code)) if index is None else index
     outcomes = _outcomes(code, clusters, favourable)
-    tests = independence(_tables(code, attributes, outcomes.get(FAVOURABLE)), level)
-    repairs, moves = _repairs(code, clusters, groups, constraint, X, names, repair)
+    tables, first_of = _tables(code, attributes, outcomes.get(FAVOURABLE))
+    work = len(tables) * DRAWN + sum(len(clusters) * len(one.names) for one in attributes.values())
+    with progress(work, "what chance could do", progress_bar, delay=SHORT) as bar:
+        tests = _with_repeated(independence(tables, level, bar.update), first_of)
+        counts = _beyond_chance(representation(code, clusters, attributes, level, bar.update), tests)
+    repairs, moves = _repairs(code, clusters, groups, constraint, X, names, repair, progress_bar)
     found = Audit(
         [],
         cluster_report(labels, groups, overall=True),
         tests,
         selection_rates(attributes, outcomes, level),
-        _beyond_chance(representation(code, clusters, attributes, level), tests),
+        counts,
         repairs,
         moves,
         None if X is None else _distances(X, labels),
@@ -231,9 +243,8 @@ def _check_bands(part):
     cuts = ", ".join(f"{cut:g}" for cut in np.unique(np.quantile(values[part.code], [0.25, 0.5, 0.75])))
     got = f"{len(values):,}{f' in {part.column!r}' if part.column else ''}"
     rule = f"be in bands if an attribute has more than {MOST_NUMBERS} numbers"
-    remedy = (
-        f"Pass pandas.cut(values, [-inf, {cuts}, inf]), which are quartiles, or write codes as text, such as 'code 7'."
-    )
+    remedy = f"Pass pandas.cut(values, [-inf, {cuts}, inf]), which are quartiles. "
+    remedy += "Codes are text: pass 'code ' + values.astype(str)."
     raise ValueError(message("sensitive_features", rule, got, remedy))
 
 
@@ -256,13 +267,36 @@ def _outcomes(code, clusters, favourable):
 
 
 def _tables(code, attributes, selected):
-    """{(attribute, question): counts}, selection first, if there is one; combinations last."""
+    """({(attribute, question): counts}, {(attribute, question): the one with its counts}).
+
+    Selection comes first, if there is one; combinations come last. The same groups of rows, by whatever names, and the same
+    clusters make one table: with two clusters those are the favourable one and the other.
+    """
     asked = ({} if selected is None else {FAVOURABLE: selected.astype(np.int32)}) | {CLUSTERS: code}
-    return {
-        (name, question): cell_masses(row, groups.code, (int(row.max()) + 1, len(groups.names)))
-        for name, groups in attributes.items()
-        for question, row in asked.items()
-    }
+    sides, tables, first_of, known = {question: _parts(row) for question, row in asked.items()}, {}, {}, {}
+    for name, groups in attributes.items():
+        own = _parts(groups.code)
+        for question, row in asked.items():
+            first_of[name, question] = first = known.setdefault((own, sides[question]), (name, question))
+            if first == (name, question):
+                tables[first] = cell_masses(row, groups.code, (int(row.max()) + 1, len(groups.names)))
+    return tables, first_of
+
+
+def _parts(code):
+    """What is the same for codes (N,) that part the rows alike."""
+    _, first, code = np.unique(code, return_index=True, return_inverse=True)
+    return first[code].tobytes()
+
+
+def _with_repeated(tests, first_of):
+    """The `tests` with a line for every question that has the table of another one, which it is the `same_as`."""
+    attrs, tests = tests.attrs, tests.set_index(["attribute", "question"])
+    every = tests.loc[list(first_of.values())].set_index(tests.index.from_tuples(first_of, names=tests.index.names))
+    same = [None if key == first else f"{first[0]}, {first[1]}" for key, first in first_of.items()]
+    every = every.assign(same_as=same).reset_index()
+    every.attrs.update(attrs)
+    return every
 
 
 def _beyond_chance(table, tests):
@@ -296,14 +330,14 @@ def _attributes(groups) -> dict[str, Groups]:
     return each if groups.attributes else each | {" x ".join(each) or groups.column or "group": groups}
 
 
-def _repairs(code, clusters, groups, constraint, X, names, wanted):
+def _repairs(code, clusters, groups, constraint, X, names, wanted, progress_bar):
     """(DataFrame of the moves and costs of each repair, DataFrame of the rows that move, or None if none is `wanted`).
 
     The first has a `room` in its `attrs`, see `Moves`.
     """
     import pandas as pd
 
-    room, made = _made(code, groups, constraint, X, len(clusters)) if wanted else (None, {})
+    room, made = _made(code, groups, constraint, X, len(clusters), progress_bar) if wanted else (None, {})
     labels = {GIVEN: code} | made
     found = {
         name: {"moved": int((one != code).sum())}
@@ -318,12 +352,12 @@ def _repairs(code, clusters, groups, constraint, X, names, wanted):
     return table, _moves(labels, clusters, groups, names) if wanted else None
 
 
-def _made(code, groups, constraint, X, n_clusters):
+def _made(code, groups, constraint, X, n_clusters, progress_bar):
     """(the `room` of `Moves`, {repair: labels (N,)}); None and nothing if none is found."""
     from bayesfair.balanced.repairs import moves_needed, repair  # loads Numba
 
     if X is not None:
-        made = repair(_problem(X, groups, constraint, n_clusters), code)
+        made = repair(_problem(X, groups, constraint, n_clusters), code, progress_bar)
         each = {} if made is None else {FEWEST: made.fewest, CHEAPEST: made.cheapest}
         return getattr(made, "room", None), {name: one for name, one in each.items() if one is not None}
     needed = moves_needed(constraint, cell_masses(code, groups.code, (n_clusters, len(groups.names))))

@@ -163,11 +163,11 @@ def _of_clusters(plot, contents):
 
 def _picture(contents, draw, height, alt, caption):
     groups = () if contents.groups is None else contents.groups.names
-    png, missing = _render((groups, contents.features), draw, height)
+    png, missing = render((groups, contents.features), draw, height)
     return Picture(png, alt, caption + missing)
 
 
-def _render(names, draw, height, width=WIDTH):
+def render(names, draw, height, width=WIDTH):
     """The PNG bytes of `draw` applied to a figure, and a remark if the font lacks letters; `names`: lists to be shortened."""
     from matplotlib import style
     from matplotlib.backends.backend_agg import FigureCanvasAgg

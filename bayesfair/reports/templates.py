@@ -11,13 +11,13 @@ from bayesfair._numbers import counted, percent
 YES_OR_NO = {True: "yes", False: "no"}
 
 
-def page_place(path) -> Path:
-    """`path`, if a page can be written there."""
+def page_place(path, argument="path") -> Path:
+    """`path`, given as this argument, if a page can be written there."""
     path = Path(path)
     if path.suffix.lower() != ".html":
-        remedy = "Name the file report.html. The saved run must not be overwritten."
-        raise ValueError(message("path", "end in .html", repr(os.fspath(path)), remedy))
-    return check_destination(path)
+        remedy = "A page is HTML; print it from a browser for a PDF."
+        raise ValueError(message(argument, "end in .html", repr(os.fspath(path)), remedy))
+    return check_destination(path, argument)
 
 
 def write_page(path, template, **filled) -> Path:

@@ -191,6 +191,33 @@ def test_lost_draws_are_told(fit, table, tmp_path, monkeypatch, capsys):
     assert "Go on with" not in printed
 
 
+@pytest.mark.parametrize("command", ["resume", "calibrate"])
+def test_a_run_in_a_folder_that_cannot_be_written_is_not_continued(run_file, monkeypatch, capsys, command):
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: not (mode & os.W_OK) and access(path, mode))
+    assert main([command, str(run_file)]) == 2
+    error = capsys.readouterr().err
+    told = f"`RUN.nc` must be in a folder that you may write to, got {str(run_file.parent)!r}. Copy the run"
+    assert error.startswith(f"bayesfair {command}: {told}")
+
+
+def test_a_run_that_is_not_there_makes_no_folder(tmp_path, capsys):
+    assert main(["resume", str(tmp_path / "none" / "run.nc")]) != 0
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_interrupted_run_keeps_its_wanted_draws_through_a_short_resume(run_file, tmp_path, capsys):
+    copy, tree = tmp_path / "run.nc", bf.posterior.read_tree(run_file)
+    tree.attrs |= {"n_draws_wanted": 13, "unfinished": "8 of 13 draws per chain"}
+    bf.posterior.write_tree(tree, copy)
+    assert main(["resume", str(copy), "--num-draws", "2"]) == 0
+    assert bf.posterior.read_tree(copy).attrs["unfinished"] == "10 of 13 draws per chain"
+    assert main(["resume", str(copy)]) == 0
+    after = bf.posterior.read_tree(copy)
+    assert after["posterior"].sizes["draw"] == after.attrs["n_draws_wanted"] == 13
+    assert "unfinished" not in after.attrs
+
+
 def test_a_page_that_cannot_be_written_after_all_is_no_wrong_use(run_file, tmp_path, monkeypatch, capsys):
     def refuse(*arguments, **settings):
         raise unwritable(Path("page.html"), OSError(errno.ENOSPC, "No space left on device"))

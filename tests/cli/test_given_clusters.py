@@ -70,7 +70,7 @@ def test_a_run_is_asked_about_the_rows_that_it_has(segments, run_file, capsys):
 
 def test_the_report_of_a_run_says_where_its_rows_come_from(table, run_file, tmp_path, capsys, monkeypatch):
     page = tmp_path / "report.html"
-    monkeypatch.setattr(pictures, "_render", lambda *_: (b"", ""))
+    monkeypatch.setattr(pictures, "render", lambda *_: (b"", ""))
     assert main(["report", str(run_file), "--out", str(page), "--title", "A < B"]) == 0
     assert capsys.readouterr().out == f"wrote {page}\n"
     text, digest = page.read_text(encoding="utf-8"), hashlib.sha256(table.read_bytes()).hexdigest()
@@ -127,7 +127,7 @@ def test_rates_ages_in_bands_and_rows_that_add_up(customers, tmp_path, capsys):
     printed, text = told(capsys), page.read_text(encoding="utf-8")
     assert "Rows read: 300 Rows dropped: 3 without age Rows: 297" in printed
     assert "Favourable clusters: gold" in printed
-    assert "Selection by sex: clear difference beyond chance." in printed
+    assert "sex: clear difference beyond chance. Group f is selected at a rate of" in printed
     people = pd.read_csv(customers).dropna()
     band = np.digitize(people["age"], [30, 45, 65])
     names = ["under 30", "30 to under 45", "45 to under 65", "65 and over"]
@@ -150,10 +150,69 @@ def test_quartiles_and_all_counts_as_a_table(customers, tmp_path, capsys):
     assert table["count"].sum() == 300
 
 
+def test_codes_are_groups_of_their_own(tmp_path, capsys):
+    rng, table, counts = np.random.default_rng(3), tmp_path / "counties.csv", tmp_path / "counts.csv"
+    county = rng.choice(1001 + 2 * np.arange(30), 600).astype(str)
+    county[:2] = ""
+    pd.DataFrame({"segment": rng.choice(["a", "b"], 600), "county": county}).to_csv(table, index=False)
+    typed = ["check", str(table), "--clusters", "segment", "--sensitive", "county", "--missing-group", "unknown"]
+    assert main(typed) == 2
+    assert "If they are codes, whose order means nothing: --bins county=none." in capsys.readouterr().err
+    assert main([*typed, "--bins", "county=none", "--no-repair", "--out", str(counts)]) == 0
+    held = pd.read_csv(counts).groupby("group")["count"].sum()
+    expected = pd.Series(county).map(lambda code: f"county {code}" if code else "unknown").value_counts()
+    assert held.to_dict() == expected.to_dict()
+
+
+def test_names_with_commas_and_equals_signs_are_quoted_everywhere(tmp_path, capsys):
+    rng, table = np.random.default_rng(4), tmp_path / "names.csv"
+    columns = {"a=b, c": rng.choice(["x=1, y", "z"], 90), "sex, given": rng.choice(["f", "m"], 90)}
+    pd.DataFrame(columns | {"age=now, years": rng.integers(18, 80, 90), "id, own": range(90)}).to_csv(
+        table, index=False
+    )
+    typed = ["check", str(table), "--clusters", '"a=b, c"', "--sensitive", '"sex, given","age=now, years"']
+    more = ["--favourable", '"x=1, y"', "--bins", '"age=now, years"=30,50', "--index", '"id, own"', "--no-repair"]
+    assert main([*typed, *more]) == 0
+    printed = told(capsys)
+    assert "Favourable clusters: x=1, y, " in printed
+    assert "under 30" in printed
+    assert main(["check", str(table), "--clusters", "a=b, c", *typed[4:], *more]) == 0  # one name needs no quotes
+
+
+def test_ctrl_c_says_what_is_written(customers, tmp_path, monkeypatch, capsys):
+    page, moves = tmp_path / "audit.html", tmp_path / "moves.csv"
+    typed = ["check", str(customers), "--clusters", "segment", "--sensitive", "sex", "--out", str(page)]
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bayesfair.reports.audit_page.draw_shares", interrupt)
+    assert main([*typed, "--moves", str(moves)]) == 130
+    line = f"bayesfair check: interrupted. Written: {moves}. Not written: {page}.\n"
+    assert capsys.readouterr().err == line
+    assert [path.name for path in tmp_path.iterdir()] == ["moves.csv"]
+    monkeypatch.setattr(bf, "audit", interrupt)
+    assert main([*typed, "--no-repair"]) == 130
+    assert capsys.readouterr().err == f"bayesfair check: interrupted. Not written: {page}.\n"
+
+
+def test_look_alikes_are_told_once(customers, tmp_path, capsys):
+    table, people = tmp_path / "alike.csv", pd.read_csv(customers)
+    people.loc[people.index[::7], "segment"] = "Gold"
+    people.to_csv(table, index=False)
+    more = ["--out", str(tmp_path / "audit.html")]
+    assert main(["check", str(table), "--clusters", "segment", "--sensitive", "sex", *more]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "look alike: 'Gold' and 'gold'" in line
+
+
 @pytest.mark.parametrize(
     ("more", "text"),
     [
-        (["--bins", "age=30,20"], "`--bins` must be a column and cuts in rising order, or quartiles, got 'age=30,20'"),
+        (
+            ["--bins", "age=30,20"],
+            "`--bins` must be a column and cuts in rising order, quartiles or none, got 'age=30,20'",
+        ),
         (["--bins", "height=quartiles"], "`--bins` must name sensitive columns, got 'height'"),
         (["--bins", "sex=quartiles"], "`--bins` must name columns of numbers, got the text 'm' in 'sex'"),
         (["--favourable", "platinum"], "`--favourable` must name some of the clusters, not all, got platinum"),
@@ -176,7 +235,7 @@ def test_options_of_an_audit_that_cannot_be_meant(customers, capsys, more, text)
             "`--clusters` must name columns of its own, got 'group', which --sensitive names too",
         ),
         (["--standardize"], "`--standardize` must come with --features"),
-        (["--missing", "drop", "--out", "audit.pdf"], "must end in .html"),
+        (["--missing", "drop", "--out", "audit.pdf"], "`--out` must end in .html"),
     ],
 )
 def test_what_cannot_be_meant_is_told_in_one_line(segments, capsys, more, text):

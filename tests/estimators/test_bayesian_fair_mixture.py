@@ -93,7 +93,7 @@ def test_the_tree_has_what_every_summary_picture_and_page_reads(fitted, tmp_path
     assert (az.psense_summary(tree, var_names=["weights"], round_to=6)[["prior", "likelihood"]] > 0).all(axis=None)
     assert bf.plots.uncertainty(tree) is not None
     assert bf.plots.trace(tree).shape[1] == 2
-    monkeypatch.setattr(pictures, "_render", lambda *_: (b"", ""))
+    monkeypatch.setattr(pictures, "render", lambda *_: (b"", ""))
     page = bf.report(tree, tmp_path / "report.html").read_text()
     assert "most frequent cluster" in page
     assert "Dahl" not in page

@@ -72,7 +72,7 @@ def test_every_draw_is_balanced_to_within_one_person_and_summary_and_page_say_so
     assert told.startswith(begin)
     assert "of a row from its share" in told
     assert all(rows_off(masses @ members_of([part]).T).max() < 1 for part in groups.crosses)
-    monkeypatch.setattr(pictures, "_render", lambda *_: (b"", ""))
+    monkeypatch.setattr(pictures, "render", lambda *_: (b"", ""))
     page = bf.report(exact.posterior_, tmp_path / "report.html").read_text()
     assert "to within one row" in page
     assert "without fairlets" in page

@@ -74,7 +74,7 @@ def unfinished(data, store, monkeypatch, **settings):
 
 @pytest.mark.slow
 def test_a_stored_fit_is_the_fit_in_memory_and_goes_on_like_it(data, tmp_path, monkeypatch):
-    monkeypatch.setattr(pictures, "_render", lambda *_: (b"", ""))
+    monkeypatch.setattr(pictures, "render", lambda *_: (b"", ""))
     store = tmp_path / "run.zarr"
     stored, plain = fit(data, store), fit(data)
     assert is_stored(stored.posterior_)

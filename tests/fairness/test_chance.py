@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import hypergeom
 
-from bayesfair.fairness.chance import by_lot, representation
+from bayesfair.fairness.chance import BLOCK, DRAWN, by_lot, independence, representation
 from bayesfair.fairness.groups import encode_groups
 
 CASES = [(442, 207, 150), (442, 235, 150), (30, 3, 28), (30, 28, 10), (12, 6, 6), (5, 5, 3)]
@@ -77,3 +77,12 @@ def test_figures_by_hand_and_how_many_counts_are_looked_at():
         for of, clusters in ((code, [0, 1, 2]), (np.repeat([0, 1], 4), [0, 1]))
     ]
     assert looked_at == [{"sex": 9}, {"sex": 3}]
+
+
+def test_work_is_told_as_it_advances():
+    """A permutation test tells its tables in blocks: between two of them Ctrl-C is heard."""
+    done, rng = [], np.random.default_rng(0)
+    tables = {("a", "x"): np.full((2, 2), 50), ("b", "x"): rng.integers(0, 9, (12, 30))}
+    assert independence(tables, 0.95, done.append)["test"].tolist() == ["chi-square test", "permutation test"]
+    assert sum(done) == 2 * DRAWN
+    assert max(done[1:]) * 12 * 30 <= BLOCK

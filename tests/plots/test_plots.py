@@ -206,7 +206,9 @@ def test_trace_shows_the_scalars_on_which_chains_agree_least_and_their_r_hat(mak
     others = table.drop([label.split("\n")[0].replace(" ", "_") for label in labels])["r_hat"]
     assert min(shown) >= others.max() - 0.01  # to two digits
     one = bf.plots.trace(tree.isel(chain=[0]))
-    assert {ax.get_ylabel().split("\n")[1] for ax in one[:, 0]} == {"no R-hat"}
+    assert {ax.get_ylabel().split("\n")[-1] for ax in one[:, 0]} == {"no R-hat"}
+    (sizes,) = bf.plots.trace(tree, var_names=["cluster_size_2"])
+    assert sizes[0].get_ylabel().split("\n")[:2] == ["size of the 2nd largest", "cluster"]
 
 
 def test_trace_of_zeros_and_ones_is_their_share_in_a_window_and_whole_numbers_share_bins_alike(make_tree):

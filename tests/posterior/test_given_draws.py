@@ -43,7 +43,7 @@ def test_a_single_chain_and_no_groups_will_do():
 
 @pytest.mark.filterwarnings("ignore:.*single chain")
 def test_page_and_file_take_it_and_promise_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr("bayesfair.reports.pictures._render", lambda *_: (b"", ""))
+    monkeypatch.setattr("bayesfair.reports.pictures.render", lambda *_: (b"", ""))
     tree = tree_from_labels(switching(), X, GROUPS)
     assert "the method does not guarantee it" in bf.posterior.guarantees.guarantee_sentence(tree)
     page = bf.report(tree, tmp_path / "page.html").read_text()

@@ -102,7 +102,7 @@ def test_fairlets_that_could_be_whole():
 
 
 def test_any_partition_can_be_asked_about(tmp_path, monkeypatch):
-    monkeypatch.setattr("bayesfair.reports.pictures._render", lambda *_: (b"", ""))
+    monkeypatch.setattr("bayesfair.reports.pictures.render", lambda *_: (b"", ""))
     tree, own = tree_of(balanced_draws()), np.array([0, 0, 0, 0, 1, 1, 1, 1])
     table = bf.posterior.memberships(tree, reference=own)
     assert table["cluster"].tolist() == own.tolist()

@@ -69,7 +69,7 @@ def test_a_number_that_hardly_occurs_leaves_the_others_less_than_all():
 
 
 def test_page_and_shell_tell_the_number_that_was_found(tree, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("bayesfair.reports.pictures._render", lambda *_: (b"", ""))
+    monkeypatch.setattr("bayesfair.reports.pictures.render", lambda *_: (b"", ""))
     said = occupied_sentence(tree)
     print_summary(tree)
     assert said in " ".join(capsys.readouterr().out.split())

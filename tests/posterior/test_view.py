@@ -61,7 +61,7 @@ def worked_out(monkeypatch):
 
         return count
 
-    monkeypatch.setattr("bayesfair.reports.pictures._render", lambda *_: (b"", ""))
+    monkeypatch.setattr("bayesfair.reports.pictures.render", lambda *_: (b"", ""))
     for name in SHARED:
         module, function = name.split(".")
         home = f"bayesfair.posterior.{module}.{function}"

@@ -12,7 +12,7 @@ def make_tree():
 @pytest.fixture
 def unpainted(monkeypatch):
     """Pictures on pages are empty: what counts is the text."""
-    monkeypatch.setattr(pictures, "_render", lambda *_: (b"", ""))
+    monkeypatch.setattr(pictures, "render", lambda *_: (b"", ""))
 
 
 @pytest.fixture(scope="session")

@@ -29,12 +29,15 @@ def found(X):
 def test_who_is_short_of_what_in_sentences_and_rows(found):
     said = str(found)
     assert (
-        "sex: clear difference beyond chance. Farthest from its share: cluster basic holds 24 of group f, 9.0 rows"
-        in said
+        "Not balanced: Clear differences beyond chance by sex. Farthest from its share: "
+        "cluster basic holds 24 of group f, 9.0 rows" in said
     )
     assert (
         "Cluster gold holds 6 of group f; its share would be 15.0, so 9.0 rows are missing (20% of the cluster, 50%"
         in said
+    )
+    assert (
+        "sex: clear difference beyond chance. Largest difference: cluster basic holds 24 of group f, 9.0 rows" in said
     )
     assert "Chance: p below 0.0001 (chi-square test; Cramer's V 0.60 of at most 1)." in said
     assert found.representation["excess"].tolist() == [9, -9, -9, 9]
@@ -146,8 +149,8 @@ def test_the_repair_balances_each_attribute_beside_the_combinations():
 
 def test_a_balance_that_is_asked_for_is_met_or_not_whatever_chance_could_do():
     for min_balance, headline, text in (
-        (0.2, "Balanced:", "is at least 0.2"),
-        (0.5, "Not balanced:", "is at least 0.5"),
+        (0.2, "Balanced:", "is at least 0.2. Farthest"),
+        (0.5, "Not balanced:", "is at least 0.5. Clear differences beyond chance by"),
     ):
         note, verdict, *_ = bf.audit(SEGMENT, SEX, min_balance=min_balance).notes
         assert (note.kind, note.headline, verdict.kind) == ("plain", headline, "bad")
@@ -173,7 +176,8 @@ def test_balanced_combinations_whose_rows_add_up_are_no_all_clear():
     sensitive = pd.DataFrame({"sex": list("ffffmmmm"), "day": [1, 2, 3, 4, 5, 6, 7, 8]})
     found = bf.audit(list("aaaabbbb"), sensitive)  # each day is a person, so that any clusters are balanced
     assert not found.repairs.loc["as given", "is_balanced"]
-    sex, day, together, _, short, repair, _ = found.notes
+    every, sex, day, together, _, short, repair, _ = found.notes
+    assert (every.kind, every.headline) == ("bad", "Not balanced:")
     assert sex.headline == "sex: clear difference beyond chance."
     assert "(Fisher's exact test; " in sex.text
     assert [day.kind, together.kind] == ["good", "good"]
@@ -236,7 +240,7 @@ def test_clusters_as_balanced_as_whole_rows_allow_need_no_repair_and_are_balance
     monkeypatch.setattr(repairs, "moves_needed", lambda _, counts: repairs.Moves(counts, 0, 2))
     (first, *_) = bf.audit(SEGMENT, pd.DataFrame({"sex": SEX, "region": REGION})).notes
     assert (first.kind, first.headline) == ("good", "Balanced as far as whole rows allow:")
-    assert "The combinations are within 2 rows" in first.text
+    assert "the combinations too, which are within 2 rows. Farthest from its share" in first.text
 
 
 def test_the_page_says_it_all_and_nothing_becomes_markup(found, tmp_path, hostile, make_tree, X):
@@ -278,3 +282,14 @@ def test_bad_input_is_told(X):
     twice = pd.DataFrame({"sex": SEX, "region": REGION}).set_axis(["a", "a"], axis=1)
     with pytest.raises(ValueError, match="`sensitive_features` must name every column once"):
         bf.audit(SEGMENT, twice)
+
+
+def test_progress_is_shown_for_what_takes_long(capfd, monkeypatch, X):
+    monkeypatch.setattr("bayesfair.reports.auditing.SHORT", 0)
+    bf.audit(SEGMENT, SEX, X, progress_bar=True)
+    shown = capfd.readouterr().err
+    assert "what chance could do: 100%" in shown
+    assert "repair:" in shown
+    assert "at most" in shown
+    bf.audit(SEGMENT, SEX, X)
+    assert capfd.readouterr().err == ""

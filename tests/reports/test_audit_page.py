@@ -50,13 +50,18 @@ def page(found, tmp_path_factory):
 
 def test_the_selection_by_race_is_told_as_a_board_asks(found):
     told = {note.headline: note for note in found.notes}
-    assert told["Favourable clusters:"].text == "gold, silver, 5,175 of 5,940 rows (87.1%)."
-    note = told["Selection by race: clear difference beyond chance."]
+    assert told["Favourable clusters:"].text.startswith(
+        "gold, silver, 5,175 of 5,940 rows (87.1%). Left out of ratios, as"
+    )
+    note = told["race: clear difference beyond chance."]
     assert note.kind == "bad"
+    assert note.text.startswith("Selection: Group black is selected")
+    assert "Clusters: Largest difference: cluster basic holds 283 of group black, 154.2 rows more" in note.text
     assert "Group black is selected at a rate of 71.7%" in note.text
     assert "group white at 90.7%" in note.text
     assert "Impact ratio: 0.79 (0.76 to 0.82). Below four fifths of the highest rate: black." in note.text
-    assert "New York's Local Law 144 allows below 2% of the rows: native (40 rows, 75.0%)." in note.text
+    assert "1 group below 2% of the rows left out." in note.text
+    assert "144 allows below 2% of the rows: native (40 rows, 75.0%);" in told["Favourable clusters:"].text
 
 
 def test_rates_of_the_page_are_those_of_numpy_and_scipy(page):
@@ -108,6 +113,14 @@ def test_one_figure_is_farthest_on_the_page(page, found):
     farthest = tables["What makes the clusters balanced"][0][3]
     assert float(farthest.replace(",", "")) == round(found.representation["excess"].abs().max(), 1)
     assert f"Farthest from its share: cluster basic holds 283 of group black, {farthest} rows more" in text
+    assert text.count("Farthest from its share:") == 1
+
+
+def test_in_short_is_one_box_for_all_and_one_for_each_attribute(page, found):
+    first, second = re.findall(r"<section.*?</section>", page[1], re.DOTALL)[:2]
+    assert first.count('class="note') == 1 + len(found.tests["attribute"].unique())
+    assert "Could it be chance?" in second
+    assert "Tests: 8 were made" in second.replace("<strong>", "").replace("</strong>", "")
 
 
 def test_flows_and_moves_are_those_of_the_repair_which_a_second_audit_finds_balanced(found, loans, page):
@@ -144,6 +157,23 @@ def test_without_favourable_clusters_each_group_has_its_shares(loans, tmp_path):
     np.testing.assert_allclose(rates, expected)
 
 
+def test_the_same_table_is_tested_and_counted_once(loans):
+    """Two clusters with one favourable, and an attribute under two names, make tables that are known already."""
+    two, race = loans["segment"].replace("silver", "gold"), loans["race"]
+    twice = pd.DataFrame({"race": race, "origin": race.str.upper(), "single": loans["single"]})
+    found = bf.audit(two, twice, favourable=["gold"], crossed=False)
+    assert found.tests["same_as"].isna().tolist() == [True, False, False, False, True, False]
+    assert found.tests["same_as"].dropna().unique().tolist() == ["race, favourable", "single, favourable"]
+    alone = bf.audit(two, loans[["race", "single"]], favourable=["gold"], crossed=False).tests
+    assert found.tests["p_holm"].iloc[[0, 4]].tolist() == alone["p_holm"].iloc[[0, 2]].tolist()
+    assert alone["p_holm"].max() == alone["p_value"].max()
+    assert "Tests: 2 were made, of race, single. Each" in str(found)
+    origin = found.tests.set_index(["attribute", "question"]).loc[("origin", "clusters")]
+    assert origin["p_value"] == alone["p_value"].iloc[0]
+    boxes = [note for note in found.notes if note.headline.startswith(("race:", "origin:"))]
+    assert [("Clusters:" in note.text, note.kind) for note in boxes] == [(False, "bad")] * 2
+
+
 @pytest.mark.parametrize("favourable", [["platinum"], ["gold", "silver", "basic"], []])
 def test_favourable_clusters_are_some_of_the_clusters(loans, favourable):
     with pytest.raises(ValueError, match="`favourable` must name some of the clusters, not all"):
@@ -153,7 +183,8 @@ def test_favourable_clusters_are_some_of_the_clusters(loans, favourable):
 def test_chance_never_reads_as_an_acquittal():
     rng = np.random.default_rng(1)
     segment, sex = rng.choice(["a", "b"], 200), pd.Series(rng.choice(["f", "m"], 200), name="sex")
-    (note, *_) = bf.audit(segment, sex).notes
-    assert note.kind == "caution"
+    every, note, *_ = bf.audit(segment, sex).notes
+    assert every.text.startswith("Chance could make each difference, which does not say that there is none.")
+    assert every.kind == note.kind == "caution"
     assert note.headline == "sex: a difference that chance could make."
     assert "These data do not show more than chance would." in note.text
