@@ -177,7 +177,7 @@ def check_weights(sample_weight, n_obs, *, argument="sample_weight", **tables):
         return np.ones(n_obs)
     check_same_rows(**tables, **{argument: sample_weight})
     check_in_memory(argument, sample_weight)
-    remedy = "A weight is the number of rows that a row stands for; 0 drops it."
+    remedy = "A weight is the number of rows that a row stands for."
     try:
         weight = np.array(sample_weight, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -274,8 +274,11 @@ def check_same_rows(**tables):
 
 def raise_other_rows(argument, index, other, wanted, names):
     """The ValueError for an argument whose row names `index` are not those `wanted`, which `names` is code for."""
-    begins = [", ".join(map(repr, np.asarray(part)[:3].tolist())) for part in (index, wanted)]
-    got = f"one that begins with {begins[0]} but that of {other} begins with {begins[1]}"
+    index, wanted = np.asarray(index, object), np.asarray(wanted, object)
+    most = min(len(index), len(wanted))
+    at = int(np.append(index[:most] != wanted[:most], True).argmax())
+    here, there = (", ".join(map(repr, part[at : at + 3].tolist())) for part in (index, wanted))
+    got = f"one that has {here} from row {at} on, where that of {other} has {there}"
     remedy = f"Pass {argument}.loc[{names}] or, if rows match by position, {argument}.set_axis({names})."
     raise ValueError(message(argument, f"have the row index of {other}", got, remedy))
 

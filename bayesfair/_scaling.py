@@ -152,6 +152,17 @@ def warn_of_scales(X, names=None):
         tell(f"`X` has standard deviations from {pair}: distances hardly see the first. Remedy: {remedy}.")
 
 
+def warn_of_other_units(X, known, names=None):
+    """Warn if the median of new rows X (N, d) is beyond all rows `known` in half of the columns, as in other units."""
+    middle, low, high = np.median(X, 0), known.min(0), known.max(0)
+    beyond = (middle < low) | (middle > high)
+    if beyond.any() and 2 * beyond.sum() >= len(beyond):
+        at = int(beyond.argmax())
+        what = f"The new rows of `X` have the median {middle[at]:.3g} in column {place(names, at)}"
+        reach = f"those of the fit reach from {low[at]:.3g} to {high[at]:.3g}"
+        tell(f"{what}; {reach}. Remedy: give new rows the units and the scaling of the fit.")
+
+
 def check_float32(X, *, names):
     """Raise a ValueError, with the column's name, for an entry of X (N, d) that overflows float32 or becomes 0 in it."""
     with np.errstate(over="ignore", under="ignore"):

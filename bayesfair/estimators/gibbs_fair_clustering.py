@@ -21,7 +21,7 @@ from bayesfair._check import (
 from bayesfair._draws import concatenate
 from bayesfair._memory import give_back_freed
 from bayesfair._progress import in_one_place
-from bayesfair._scaling import warn_of_scales
+from bayesfair._scaling import warn_of_other_units, warn_of_scales
 from bayesfair._settings import Count, Length, Positive, Seed, check_settings
 from bayesfair._tables import categorical_positions, check_distinct, read_columns
 from bayesfair._whole_fits import whole_or_not
@@ -493,7 +493,10 @@ class GibbsFairClustering(PosteriorEstimator):
     def _read_new(self, X):
         """New rows as checked numbers (N, numeric columns)."""
         where = np.array(self._mixed.where, int) if self._mixed.where else ()
-        return self._mixed.numbers(read_columns(self, X, where, reset=False))
+        rows, n = self._mixed.numbers(read_columns(self, X, where, reset=False)), self._mixed.n_numbers
+        if n:
+            warn_of_other_units(rows[:, :n], observed_features(self.posterior_)[:, :n], self._mixed.names)
+        return rows
 
     def _distances(self, X):
         """(checked X, costs of its rows for the centres of `labels_`)."""

@@ -15,7 +15,7 @@ from bayesfair._check import check_integer, check_same_length, check_same_rows, 
 from bayesfair.fairness.values import columns_of, encode_values
 
 FEW_VALUES = 20  # of a column, which may differ in all rows of a small table
-MOST_NUMBERS = 20  # of one attribute in an audit; more are put into bands
+MOST_NUMBERS = 20  # of one attribute; more are put into bands
 
 
 class Groups(NamedTuple):
@@ -281,7 +281,13 @@ def read_groups(estimator, sensitive_features, n_obs, *, needed=True, rows=None,
         return Groups(np.zeros(n_obs if rows is None else rows.sum(), np.int32), ("everyone",))
     settings = {name.removeprefix("target__"): value for name, value in estimator.get_params().items()}
     merging = {name: settings[name] for name in ("min_group_size", "merged_group_name", "crossed") if name in settings}
-    return groups_for_fit(sensitive_features, n_obs, rows=rows, X=X if needed else None, **merging)
+    groups = groups_for_fit(sensitive_features, n_obs, rows=rows, X=X if needed else None, **merging)
+    for part in groups.parts or (groups,):
+        check_shared("sensitive_features", part.names, n_obs, part.column)
+        if len(numbers := numbers_of(part)):
+            what = f"`sensitive_features` has {len(numbers)} numbers{of_column(part.column)}, each of which is a group"
+            tell(f"{what}. Remedy: unless they are codes, put them into bands, such as by pandas.cut.")
+    return groups
 
 
 def refuse_groups_as_y(y, sensitive_features):
@@ -299,9 +305,25 @@ def check_shared(argument, values, n_obs, column=""):
     """Raise a ValueError for a column of ids: more than `FEW_VALUES` values, and fewer than two rows for each."""
     if len(values) <= max(FEW_VALUES, n_obs / 2):
         return
-    of = f" in {column!r}" if column else ""
-    got, remedy = f"{len(values):,} values in {n_obs:,} rows{of}", "Leave out ids, and put numbers into bands."
-    raise ValueError(message(argument, "hold values that rows share", got, remedy))
+    got = f"{len(values):,} values in {n_obs:,} rows{of_column(column)}"
+    raise ValueError(
+        message(argument, "hold values that rows share", got, "Leave out ids, and put numbers into bands.")
+    )
+
+
+def numbers_of(groups: Groups) -> np.ndarray:
+    """The numbers that name the groups, if there are more than `MOST_NUMBERS`; none if a name is no number."""
+    if len(groups.names) <= MOST_NUMBERS:
+        return np.empty(0)
+    try:
+        return np.array([name.removeprefix(f"{groups.column}=") for name in groups.names], float)
+    except ValueError:
+        return np.empty(0)
+
+
+def of_column(name):
+    """Which column it is, in a sentence; nothing for one without a name."""
+    return f" in {name!r}" if name else ""
 
 
 def _warn_of_followers(X, groups):

@@ -7,11 +7,11 @@ from functools import partial
 import numpy as np
 import pytest
 
-from bayesfair._arrays import MANY, row_blocks
+from bayesfair._arrays import MANY, cell_masses, row_blocks
 from bayesfair.balanced import centroids, descent, transport
 from bayesfair.balanced.annealing import Cooled
 from bayesfair.balanced.centroids import CENTROIDS
-from bayesfair.balanced.descent import Clusters, candidates, pairs_allowed, singles
+from bayesfair.balanced.descent import Clusters, Exchanges, candidates, pairs_allowed, singles
 from bayesfair.balanced.labels import settled_descent
 from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.balanced.recombination import search
@@ -222,3 +222,25 @@ def test_a_search_in_a_wide_table_counts_its_steps():
     )
     search(problem, 2, 2, rng, done=steps.append)
     assert steps == [1, 1, 1]
+
+
+def test_the_kernel_makes_the_swaps_that_the_checks_would_make_one_by_one():
+    kernel, plain = (
+        clusters_of(90, "kmeans", 3, weight=np.random.default_rng(4).uniform(1, 3, 90)) for _ in "ab"
+    )
+    found = candidates(kernel, np.zeros((0, 2), int), 64)
+    swaps = Exchanges(*(part[np.argsort(-found.gain)] for part in found))
+    swaps = Exchanges(*(part[swaps.back >= 0] for part in swaps))
+    before, made = kernel.value(), 0
+    for at in range(len(swaps.k)):
+        one = Exchanges(*(part[at : at + 1] for part in swaps))
+        if len(descent.still_good(plain, one, 1e-9)):
+            plain.apply(one.k[0], one.to[0], one.out[0], one.back)
+            made += 1
+    assert kernel.swap(swaps, 1e-9) == made > 10
+    assert (kernel.labels == plain.labels).all()
+    np.testing.assert_allclose(kernel.sums, plain.sums)
+    np.testing.assert_allclose(kernel.masses, plain.masses)
+    np.testing.assert_array_equal(kernel.counts, cell_masses(kernel.labels, kernel.code, kernel.counts.shape))
+    kernel.refresh()
+    assert kernel.value() < before

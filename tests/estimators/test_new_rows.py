@@ -122,3 +122,11 @@ def test_new_rows_are_placed_by_the_settings_of_the_fit(fitted, table):
     others = est.predict(X), est.predict_proba(X), est.reassign(X, sensitive_features=groups)
     for one, other in zip(places, others):
         np.testing.assert_array_equal(one, other)
+
+
+def test_new_rows_in_other_units_are_told(fitted, table):
+    X = table[0]
+    fitted.predict_proba(X.iloc[:5])
+    for other in (1000 + 50 * X, X / 1000 - 40):
+        with pytest.warns(UserWarning, match="give new rows the units and the scaling of the fit"):
+            fitted.predict_proba(other)

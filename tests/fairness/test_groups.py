@@ -226,7 +226,7 @@ LABELS = pd.Series([0, 1, 0, 1], index=PEOPLE.index)
     ],
 )
 def test_rows_of_two_pandas_objects_are_not_matched_by_position_where_their_indexes_differ(call):
-    with pytest.raises(ValueError, match=r"must have the row index of .* begins with 1"):
+    with pytest.raises(ValueError, match=r"must have the row index of .* has 1\d, .* from row 0 on, where"):
         call(SHUFFLED)
 
 
@@ -277,3 +277,16 @@ def test_numbers_of_one_of_several_columns_keep_the_name_of_their_column():
         ["p", "q", "q"],
     ]
     assert groups.take([0, 2]).crosses[0].names == ("male=1",)
+
+
+def test_a_fit_refuses_ids_and_tells_of_ages_as_groups():
+    rng = np.random.default_rng(0)
+    X, ids = rng.normal(size=(60, 2)), pd.Series(np.arange(60) * 7.5, name="income")
+    est = bf.BalancedKMeans(2, n_init=1, random_state=0)
+    for groups in (ids, pd.DataFrame({"sex": ["f", "m"] * 30, "income": ids})):
+        with pytest.raises(ValueError, match=r"hold values that rows share, got 60 values in 60 rows in 'income'"):
+            est.fit(X, sensitive_features=groups)
+    ages = pd.Series(np.arange(60) % 25 + 20, name="age")
+    with pytest.warns(UserWarning, match=r"25 numbers in 'age', .* put them into bands"):
+        est.fit(X, sensitive_features=ages)
+    est.fit(X, sensitive_features="code " + ages.astype(str))

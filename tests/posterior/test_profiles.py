@@ -120,5 +120,7 @@ def test_a_table_of_ones_own_has_the_rows_and_the_names_of_the_tree(people, tree
     tree = tree_of(numbers, columns=[Column(name) for name in numbers], obs_names=numbers.index)
     pd.testing.assert_frame_equal(profile(tree, numbers), profile(tree))
     pd.testing.assert_frame_equal(profile(tree, numbers.to_numpy()), profile(tree))
-    with pytest.raises(ValueError, match=r"have the row index of the tree, .* begins with 'p0', 'p1', 'p2'"):
+    with pytest.raises(
+        ValueError, match=r"have the row index of the tree, .* where that of the tree has 'p0', 'p1', 'p2'"
+    ):
         profile(tree, numbers[::-1])
