@@ -71,7 +71,7 @@ class Wanderer(NamedTuple):
     running: Float[Array, ""]
 
 
-class Joint(NamedTuple):
+class Matched(NamedTuple):
     """Parameters and the E-step of the joint matching there."""
 
     parameters: Gaussians
@@ -113,7 +113,7 @@ class Wandering:
         return Wanderer(parameters, key, running), running
 
 
-def joint_step(problem: SeenRows, state: Joint):
+def joint_step(problem: SeenRows, state: Matched):
     """One EM step of the joint matching: the objective never increases."""
     parameters = m_step(*state, jnp.ones(problem.dim, bool), problem.prior, problem.min_eigenvalue)
     return joint_of(problem, parameters)
@@ -122,7 +122,7 @@ def joint_step(problem: SeenRows, state: Joint):
 def joint_of(problem: SeenRows, parameters: Gaussians):
     """One pass over the rows: the state of `joint_step` at these parameters, and its loss."""
     mean_log_density, statistics = e_step(parameters, problem.rows, jnp.ones(problem.dim, bool))
-    return Joint(parameters, statistics), -mean_log_density - log_prior(problem, parameters)
+    return Matched(parameters, statistics), -mean_log_density - log_prior(problem, parameters)
 
 
 def log_prior(problem: SeenRows, parameters: Gaussians):
