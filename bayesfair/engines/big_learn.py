@@ -41,7 +41,7 @@ FARTHEST = 1e15  # largest entry: starts are near 0, and squared distances must 
 WIDE = 100.0  # standard deviation of a column above which starts from N(0, I) are practically one point
 REACH = 2.0**12  # largest mean, in spreads or in 1: the root of float32's precision
 SCALE = "Scale the columns to [0, 1], such as by sklearn.preprocessing.MinMaxScaler."
-SETTLED_PRIOR = 1e-6  # eta per row of the final steps: nearly 0, but log pi_k of an unused component stays finite
+FINAL_PRIOR = 1e-6  # eta per row of the final steps: nearly 0, but log pi_k of an unused component stays finite
 WANDER_TOLERANCE, WANDER_PATIENCE = 2e-4, 20
 
 
@@ -71,7 +71,7 @@ class Wanderer(NamedTuple):
     running: Float[Array, ""]
 
 
-class Settling(NamedTuple):
+class Matched(NamedTuple):
     """Parameters and the E-step of the joint matching there."""
 
     parameters: Gaussians
@@ -113,16 +113,16 @@ class Wandering:
         return Wanderer(parameters, key, running), running
 
 
-def settle(problem: SeenRows, state: Settling):
+def joint_step(problem: SeenRows, state: Matched):
     """One EM step of the joint matching: the objective never increases."""
     parameters = m_step(*state, jnp.ones(problem.dim, bool), problem.prior, problem.min_eigenvalue)
     return joint_of(problem, parameters)
 
 
 def joint_of(problem: SeenRows, parameters: Gaussians):
-    """One pass over the rows: the state of `settle` at these parameters, and its loss."""
+    """One pass over the rows: the state of `joint_step` at these parameters, and its loss."""
     mean_log_density, statistics = e_step(parameters, problem.rows, jnp.ones(problem.dim, bool))
-    return Settling(parameters, statistics), -mean_log_density - log_prior(problem, parameters)
+    return Matched(parameters, statistics), -mean_log_density - log_prior(problem, parameters)
 
 
 def log_prior(problem: SeenRows, parameters: Gaussians):
@@ -286,9 +286,9 @@ class BigLearnMixture(MixtureEngine):
         step = Wandering(self.n_local_steps)
         rounds = self.run(problem, self.starts(problem, data), step=step, **wander)
         if self.weight_prior is None:
-            problem = problem._replace(prior=data.split.placed(np.float32(SETTLED_PRIOR)))
+            problem = problem._replace(prior=data.split.placed(np.float32(FINAL_PRIOR)))
         start = starts_of(problem, rounds.state.parameters)
-        final = self.run(problem, start, step=settle, max_iter=10 * self.max_iter)
+        final = self.run(problem, start, step=joint_step, max_iter=10 * self.max_iter)
         best = int(final.order[0])
         return final.run(best)._replace(n_iter=int(final.n_iter[best] + rounds.n_iter[best]))
 
@@ -343,7 +343,7 @@ def check_start(X, middle, names, min_eigenvalue, everybody):
 
 @jit
 def starts_of(problem: SeenRows, parameters):
-    """States of `settle` for a batch of parameters."""
+    """States of `joint_step` for a batch of parameters."""
     return jax.vmap(lambda one: joint_of(problem, one)[0])(parameters)
 
 

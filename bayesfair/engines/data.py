@@ -104,7 +104,7 @@ class RowSplit(NamedTuple):
         return slice((block - self.first) % n_blocks, None, n_blocks)
 
     def placed(self, array, where=EVERYWHERE):
-        """The array on the device; of arrays of rows, as this process's part of the rows of all."""
+        """The array on the device. An array of rows is this process's part of an array of all rows."""
         if self.mesh is None:
             return jax.device_put(array)
         return jax.make_array_from_process_local_data(NamedSharding(self.mesh, where), np.asarray(array))
@@ -129,7 +129,7 @@ class Data(NamedTuple):
     split : RowSplit
         How the rows of all processes are split.
     workers : RowSplit
-        Processes that have the same rows and share what is tried on them.
+        Processes that have the same rows and divide the starts among them.
     own : slice
         Which of the rows belong to this process.
     """
@@ -157,6 +157,11 @@ class Data(NamedTuple):
         if self.given_weight is None:
             return np.array(np.broadcast_to(1.0, len(self.groups.code))[rows])
         return self.given_weight[rows]
+
+    @property
+    def shuffled(self):
+        """The numbers of the rows of all processes in random order, always the same."""
+        return np.random.default_rng(self.seed).permutation(self.split.n_obs)
 
     def take(self, rows):
         """The rows with these numbers in the table that is split over processes. Every process gets all of them."""

@@ -3,7 +3,7 @@
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from numbers import Integral
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -43,7 +43,7 @@ WEIGHT = 30.0  # initial weight of the exact penalty, per row
 # k-means clusters never became fair. Nor did, on more rows, clusters that were fair by chance on some, so the best
 # start is heated again there.
 EXPLORE_ROWS, EXPLORE_ITERATIONS = 4_000, 30
-PART, MORE = 2**15, 2**18  # rows that sub-samples are drawn from; rows used before all rows
+MORE = 2**18  # rows used before all rows
 RANDOM_STARTS = 3  # one start in so many
 KEPT = 6  # starts kept after the first temperature
 # How far apart components begin, one number per exploration: one exploration may end in an optimum that is not fair
@@ -55,6 +55,7 @@ RATE = 0.02  # learning rate of Adam, on scaled columns
 SECONDS = 2e-9, 1.5e-9  # on one core, an iteration on full covariances: times d^3, and times d^2 per row
 STRICTER = 3  # how often the weight is doubled and the temperature halved while clusters are not fair, or empty
 PATIENCE = 6
+BRIEF = {"max_iter": EXPLORE_ITERATIONS, "patience": PATIENCE}
 
 
 jitted_log_joint = jit(Family.log_joint, static_argnums=0)
@@ -63,6 +64,14 @@ jitted_unpack_factor = jit(unpack_factor)
 
 class _Interrupted(Exception):
     """Ctrl-C ended a run. It ends the fit, which keeps the run's outcome, the only argument."""
+
+
+class Sample(NamedTuple):
+    """Rows to learn from: as they came, as compiled programs read them, and their numbers in random order."""
+
+    data: Data
+    rows: FairRows
+    order: np.ndarray
 
 
 @dataclass(eq=False, repr=False)
@@ -226,11 +235,9 @@ class FairMixture(MixtureEngine):
     def _warn_of_work(self, n_obs, n_columns, groups):
         if self.covariance_type != "full":
             return
-        n_learn = self._n_of(self.subsample, n_obs)
-        searches = self._searches(groups)
-        after = [self._after_exploring(rules, n_learn, groups) for rules in searches]
+        n_learn, searches = self._n_of(self.subsample, n_obs), self._searches(groups)
         explore = EXPLORE_ITERATIONS * sum(self.n_init + (len(r) - 1) * min(KEPT, self.n_init) for r in searches)
-        learn = self.max_iter * (2 * len(after) - 1) + EXPLORE_ITERATIONS * sum(len(r) - 1 for r in after)
+        learn = self.max_iter * (2 * len(searches) - 1)
         # With several blocks most steps see a part of the rows.
         rows = explore * min(n_learn, EXPLORE_ROWS) + learn * min(n_learn, self.batch_size or ONE_BLOCK)
         each = SECONDS[0] * n_columns**3 * (explore + learn) + SECONDS[1] * n_columns**2 * rows
@@ -256,90 +263,90 @@ class FairMixture(MixtureEngine):
         self._warn_of_work(*data.X.shape, data.groups)
         return fair_rows(data, self._encoder)
 
-    def _some(self, data, rows) -> Data:
+    def _some(self, data, rows) -> Sample:
         """Some rows, with members of every group and at least as many distinct rows as components."""
         some = data.sample(rows, self.n_components, self.parts, self._numbers)
         absent = [name for name, size in zip(some.groups.names, some.groups.sizes) if size == 0]
         if absent:
             rule, remedy = "keep members of every group", "Raise subsample or gap_subsample, or merge small groups."
             raise ValueError(message("subsample", rule, f"no row of {absent} among {len(rows)} rows", remedy))
-        return some
+        return Sample(some, fair_rows(some, self._encoder), np.arange(len(some.X)))
 
     def solve(self, everybody, data):
         """Explore several starts on some rows, then continue the best on more and finally on all of them."""
-        rows = np.random.default_rng(data.seed).permutation(data.split.n_obs)
-        rows = rows[: self._n_of(self.subsample, len(rows))]
+        order = data.shuffled
+        size = self._n_of(self.subsample, len(order))
         try:
-            if len(rows) < data.split.n_obs:
-                some = self._some(data, rows)
-                problem = self._in_batches(fair_rows(some, self._encoder), some)
-                return agreed(self._learn(problem, some, np.arange(len(some.X))))
-            return self._learn(self._in_batches(everybody, data), data, rows)
+            if size == len(order):
+                return self._learn(self._in_batches(Sample(data, everybody, order)))
+            return agreed(self._learn(self._in_batches(self._some(data, order[:size]))))
         except _Interrupted as ended:
             return ended.args[0]
 
-    def _in_batches(self, problem: FairRows, data) -> FairRows:
-        """The same problem; with mini-batches its penalty is measured on a fixed part of the rows."""
+    def _in_batches(self, sample) -> Sample:
+        """The same rows; with mini-batches the penalty is measured on a fixed part of them."""
         if self.batch_size is None:
-            return problem
-        order = np.random.default_rng(data.seed).permutation(len(data.X))
-        size = self._n_of(self.gap_subsample or max(self.batch_size, EXPLORE_ROWS), len(order))
-        some = self._some(data, stratified(order, data.groups.code, size))
-        return fair_rows(some, self._encoder, batches_of(data, self._encoder, self.batch_size))
+            return sample
+        data = sample.data
+        size = self._n_of(self.gap_subsample or max(self.batch_size, EXPLORE_ROWS), data.split.n_obs)
+        some = self._some(data, stratified(data.shuffled, data.groups.code, size))
+        return sample._replace(rows=some.rows._replace(batches=batches_of(data, self._encoder, self.batch_size)))
 
-    def _learn(self, problem, data, rows):
-        """Run every search of `_searches` on these rows (in random order), each continued under the rules of the first."""
-        part = self._some(data, stratified(rows, data.split.groups.code, PART))
-        few = first_of(problem, MORE)
-        (own, *others), seed = self._searches(data.groups), data.seed
-        outcomes = [self._searched(few, part, own, data)]
-        for rules in others:
-            outcomes.append(self._through(few, self._searched(few, part, rules, data).state.parameters, own, seed))
+    def _learn(self, sample):
+        """Run every search of `_searches`, continue each under the rule of the first, and the best one on all rows."""
+        few = sample._replace(rows=first_of(sample.rows, MORE))
+        own, *others = self._searches(sample.data.groups)
+        found = (self._searched(few, rules).state.parameters for rules in others)
+        outcomes = [self._searched(few, own), *(self._run(few, parameters, own[-1]) for parameters in found)]
         outcome = outcomes[order_of(np.array([outcome.loss for outcome in outcomes]))[0]]
-        if bool(np.all(few.used)):
+        if bool(np.all(few.rows.used)):
             return outcome
         # Start at the first weight again: doubled twice as often, it empties components.
-        return self._fair(problem, [self._through(problem, outcome.state.parameters, own[-1:], seed)], own[-1], data)
+        return self._fair(sample, [self._run(sample, outcome.state.parameters, own[-1])], own[-1])
 
-    def _searched(self, problem, part, rules, data):
-        """Explore until a start leads to fair clusters of more rows; each time on other rows, with another seed."""
-        after, rows = self._after_exploring(rules, data.split.n_obs, data.groups), np.arange(len(part.X))
+    def _searched(self, sample, rules):
+        """Explore until a start leads to fair clusters of the sample; each time on other rows, with another seed."""
+        data = sample.data
+        # A mini-batch is too few rows to be cooled again.
+        again = data.split.n_obs > EXPLORE_ROWS and len(data.groups.names) > 1 and self.batch_size is None
+        hot, last = rules[:-1] if again else [], rules[-1]
 
-        def explored(time):
-            some = self._some(part, stratified(np.roll(rows, -time * EXPLORE_ROWS), part.groups.code, EXPLORE_ROWS))
-            start = agreed(self._explore(some._replace(seed=part.seed + time), rules, SPREAD_OUT[time]))
-            return self._through(problem, start, after, data.seed, SPREAD_OUT[time])
+        def found(time):
+            rows = stratified(np.roll(sample.order, -time * EXPLORE_ROWS), data.split.groups.code, EXPLORE_ROWS)
+            some = self._some(data._replace(seed=data.seed + time), rows)
+            parameters = agreed(self._explore(some, rules, SPREAD_OUT[time]))
+            if hot:
+                parameters = self._family.heated(parameters, SPREAD_OUT[time])
+            for rule in hot:
+                parameters = self._run(sample, parameters, rule, **BRIEF).state.parameters
+            return self._run(sample, parameters, last)
 
-        return self._fair(problem, map(explored, range(len(SPREAD_OUT))), rules[-1], data)
+        return self._fair(sample, map(found, range(len(SPREAD_OUT))), last)
 
-    def _fair(self, problem, outcomes, rule, data):
+    def _fair(self, sample, outcomes, rule):
         """The first fair outcome, or the best one continued until it is fair, with twice the weight each time."""
-        outcome, missing = first_accepted(outcomes, lambda one: self._missing(problem, one, rule, data))
+        outcome, missing = first_accepted(outcomes, lambda one: self._missing(sample, one, rule))
         for _ in range(STRICTER):
             if not missing:
                 break
             rule = rule._replace(fairness_weight=2 * rule.fairness_weight, temperature=rule.temperature / 2)
-            outcome = self._through(problem, outcome.state.parameters, [rule], data.seed)
-            missing = self._missing(problem, outcome, rule, data)
+            outcome = self._run(sample, outcome.state.parameters, rule)
+            missing = self._missing(sample, outcome, rule)
         return outcome
 
-    def _missing(self, problem, outcome, rule, data):
+    def _missing(self, sample, outcome, rule):
         """2 if an outcome is not fair, 1 if small clusters are not even (in several blocks they need not be), else 0."""
-        fairness = fairness_of(self._family, outcome.state.parameters, problem, data.split)
+        fairness = fairness_of(self._family, outcome.state.parameters, sample.rows, sample.data.split)
         is_fair, even = agreed(self._is_fair(fairness, rule))
-        return (0 if even or len(problem.rows) > 1 else 1) if is_fair else 2
+        return int(not even and len(sample.rows.rows) == 1) if is_fair else 2
 
-    def _through(self, problem, parameters, rules, seed, spread_out=1.0, **settings) -> Outcome:
-        """Apply the rules in turn, hot at first if there are several; return the last outcome. `settings`: of the last run."""
-        if len(rules) > 1:
-            parameters = self._family.heated(parameters, spread_out)
-        for rule in rules:
-            states = start_states(self._family, problem, parameters, rule, RATE, seed, self.solver)
-            own = settings if rule is rules[-1] else {"max_iter": EXPLORE_ITERATIONS}
-            outcome = self.run(problem, states, **own).best
-            if outcome.status == Outcome.INTERRUPTED:
-                raise _Interrupted(outcome)
-            parameters = outcome.state.parameters
+    def _run(self, sample, parameters, rule, **settings) -> Outcome:
+        """One run of the loop under a rule. Ctrl-C in it ends the fit."""
+        seed = sample.data.seed
+        states = start_states(self._family, sample.rows, parameters, rule, RATE, seed, self.solver)
+        outcome = self.run(sample.rows, states, **settings).best
+        if outcome.status == Outcome.INTERRUPTED:
+            raise _Interrupted(outcome)
         return outcome
 
     def _numbers(self, columns):
@@ -363,43 +370,32 @@ class FairMixture(MixtureEngine):
     def _max_gap(self):
         return DEFAULT_GAP if self.max_gap is None else self.max_gap
 
-    def _after_exploring(self, rules, n_obs, groups):
-        """All rules if there are groups and unexplored rows (a mini-batch is too few to be cooled again), else the last."""
-        anew = n_obs > EXPLORE_ROWS and len(groups.names) > 1 and self.batch_size is None
-        return rules[0 if anew else -1 :]
-
     def _explore(self, some, rules, spread_out) -> Components:
         """The best parameters of `n_init` starts on a sub-sample. The KEPT best go on from rule to rule.
 
         Each is a run of its own, so that results are bitwise the same with any number of processes: Adam amplifies rounding.
         """
-        problem = fair_rows(some, self._encoder)
-        points = self._numbers(some.columns).astype(np.float64)
-        parameters = [self._parameters_at(problem, centers) for centers in self._centers(points, some)]
-        for i in range(self._first_hot(rules[0], some.groups), self.n_init):
-            parameters[i] = self._family.heated(parameters[i], spread_out)
-        settings = {"step": Ascent(self._family, self.solver), "max_iter": EXPLORE_ITERATIONS, "patience": PATIENCE}
+        points = self._numbers(some.data.columns).astype(np.float64)
+        starts = [self._parameters_at(some.rows, centers) for centers in self._centers(points, some.data)]
+        if len(some.data.groups.names) > 1 and rules[0].fairness_weight > 0:
+            # All are hot under max_gap; with a weight the random ones, as the unfair optimum is near.
+            first = 0 if np.isfinite(rules[0].allowed) else self.n_init - self.n_init // RANDOM_STARTS
+            starts[first:] = (self._family.heated(start, spread_out) for start in starts[first:])
 
-        def advanced(one, rule):
-            outcome = self._through(problem, one, [rule], some.seed, **settings)
+        def advanced(start, rule):
+            outcome = self._run(some, start, rule, **BRIEF)
             return outcome.loss, outcome.state.parameters
 
         for rule in rules:
-            losses, reached = zip(*some.workers.dealt(partial(advanced, rule=rule), parameters))
-            parameters = [reached[i] for i in order_of(np.array(losses))[:KEPT]]
-        return parameters[0]
+            losses, reached = zip(*some.data.workers.dealt(partial(advanced, rule=rule), starts))
+            starts = [reached[i] for i in order_of(np.array(losses))[:KEPT]]
+        return starts[0]
 
-    def _first_hot(self, rule, groups):
-        """Index of the first hot start: all under max_gap; with a weight the random ones, as the unfair optimum is near."""
-        if len(groups.names) == 1 or rule.fairness_weight == 0:
-            return self.n_init
-        return 0 if np.isfinite(rule.allowed) else self.n_init - self.n_init // RANDOM_STARTS
-
-    def _centers(self, points, some):
+    def _centers(self, points, data):
         """Start centres; one start in three is k random rows, as k-means may always split rows along one unfair direction."""
-        n_random, weight = self.n_init // RANDOM_STARTS, some.weight
-        known = kmeans_centers(points, self.n_components, some, self.n_init - n_random)
-        rows = np.random.default_rng(some.seed)
+        n_random, weight = self.n_init // RANDOM_STARTS, data.weight
+        known = kmeans_centers(points, self.n_components, data, self.n_init - n_random)
+        rows = np.random.default_rng(data.seed)
         p = None if (weight == weight[0]).all() else weight / weight.sum()
         random = [points[rows.choice(len(points), self.n_components, replace=False, p=p)] for _ in range(n_random)]
         return [*known, *random]

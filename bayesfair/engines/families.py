@@ -47,7 +47,7 @@ class Moments(NamedTuple):
     counts: Float[Array, "clusters levels"] | tuple = ()
 
     def about(self, move: Float[Array, "clusters dim"]) -> "Moments":
-        """The same of deviations from means that lie `move` further."""
+        """The same sums for means that are moved by `move`."""
         mass, shift = self.mass[:, None], self.shift
         if self.square.ndim == 3:
             across = move[:, :, None] * shift[:, None, :]

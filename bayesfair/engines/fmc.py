@@ -1,11 +1,11 @@
 """Fair model-based clustering, FMC (Park, Kim, Lee and Kim): mixtures whose map psi gives each cluster fair shares.
 
 Maximises (1/N) l(Theta) - P(Theta). With `fairness_weight`, P is lambda Delta, eq. (7) as a Lagrangian. With `max_gap`
-it is not eq. (7), the likelihood under Delta <= epsilon, but a penalty in its place: the sum over clusters of what
-their gaps exceed their bounds by, as the maximum alone merged components on Adult. Half of it is measured on psi and
-half on psi *sharpened* (softmax of the log joint densities over a temperature), because hard assignments must be fair
-too. The bound is a margin of epsilon, and less for small clusters. Corners of the penalty are rounded, since steps
-stopped where several met. A floor on each cluster's share keeps clusters from emptying.
+it is not eq. (7), the likelihood under Delta <= epsilon, but a penalty in its place. The penalty adds up, over
+clusters, by how much the gap exceeds a bound; the largest gap alone merged components on Adult. Half of it is measured
+on psi and half on psi *sharpened* (softmax of the log joint densities over a temperature), because hard assignments must
+be fair too. The bound is a margin of epsilon, and less for small clusters. Corners of the penalty are rounded, since
+steps stopped where several met. A floor on each cluster's share keeps clusters from emptying.
 
 For many rows, inner steps add to the shares of all rows the changes seen on a few blocks, each a systematic sample of
 the table. Steps are accepted on all rows, so that the objective never decreases.
@@ -126,7 +126,7 @@ class AscentState(NamedTuple):
     remembered: Remembered | None
 
 
-def fair_rows(data: Data, encoder: Encoder, batches=None) -> FairRows:
+def fair_rows(data: Data, encoder: Encoder) -> FairRows:
     """All rows of the data, encoded."""
     n_groups, counts, mass = len(data.groups.names), [], []
 
@@ -138,7 +138,7 @@ def fair_rows(data: Data, encoder: Encoder, batches=None) -> FairRows:
 
     rows = data.blocks(block, BLOCK)
     totals = data.split.total(np.array([counts, mass])).astype(np.float32)
-    return FairRows(rows, *map(data.split.placed, (*totals, np.ones(len(rows), bool))), batches)
+    return FairRows(rows, *map(data.split.placed, (*totals, np.ones(len(rows), bool))))
 
 
 def batches_of(data: Data, encoder: Encoder, size) -> Rows:
@@ -296,7 +296,7 @@ def choose(condition, yes, no) -> Any:
 def some_of(problem: FairRows, key) -> FairRows:
     """INNER_BLOCKS blocks, drawn from those in use.
 
-    Blocks with the first FEWEST rows of some group come before others, and among them the block with its first row.
+    Blocks with the first row of some group come first, then those with one of its first FEWEST rows.
     """
     order = jax.random.permutation(key, len(problem.rows))
     used = problem.used[order]

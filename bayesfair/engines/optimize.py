@@ -16,7 +16,7 @@ from bayesfair._jit import jit
 from bayesfair._progress import progress
 
 CHUNK = 25  # iterations between updates of the progress bar and checks for Ctrl-C
-NOTHING = 1e-3  # of a loss's unit: smaller losses, which may be 0 at the optimum, are no measure of a change
+NOTHING = 1e-3  # share of a loss's unit: the tolerance of a smaller loss, which may fall to 0, is relative to it
 
 
 class Outcome(NamedTuple):
@@ -55,10 +55,9 @@ class Outcome(NamedTuple):
 
 
 def first_accepted(outcomes, missing):
-    """(an outcome, what it is missing): the first one of several that misses nothing, and no further one is made.
+    """(the first outcome that misses nothing, 0); later ones are not made. `missing(outcome)`: a number, 0 for nothing.
 
-    If each of them misses something, the one that misses least, of least loss among equals. `missing(outcome)`: a number, 0
-    if the outcome is accepted.
+    If each misses something: (the one that misses least, of least loss among equals; what it misses).
     """
     best, rank = None, (np.inf, np.inf)
     for outcome in outcomes:

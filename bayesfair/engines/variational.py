@@ -20,7 +20,6 @@ from bayesfair._affinities import (
     nodes_of_matrix,
     spectral_points,
 )
-from bayesfair._arrays import row_numbers
 from bayesfair._check import Refusal, check_same_rows, message, refuse_unread, tell
 from bayesfair._jit import jit
 from bayesfair._names import Graph, csr_array
@@ -354,9 +353,9 @@ class VariationalFairClustering(Engine):
 
     def _some_of(self, data):
         """About EXPLORE_ROWS rows, more if groups are small, with the groups' masses of all rows."""
-        code, rng = data.split.groups.code, np.random.default_rng(data.seed)
+        code = data.split.groups.code
         enough = max(FEWEST, min(ENOUGH, EXPLORE_ROWS // len(data.groups.names)))
-        rows = np.sort(stratified(rng.permutation(row_numbers(len(code))), code, EXPLORE_ROWS, enough))
+        rows = np.sort(stratified(data.shuffled, code, EXPLORE_ROWS, enough))
         points = lambda columns: self._scaling.rows(columns.continuous)  # noqa: E731
         some = data.sample(rows, self.n_clusters, self.parts, points)
         return some._replace(given_weight=weights_as_of_all(some.groups.code, some.weight, data.group_masses))
@@ -475,7 +474,7 @@ class VariationalFairClustering(Engine):
 
 
 def relocate_empty(labels, cost, empty):
-    """Each of the `empty` clusters takes the row that fits its own worst by `cost` (obs, clusters); a lone row stays."""
+    """Each of the `empty` clusters takes the row that costs most where it is and is not alone; `cost`: (obs, clusters)."""
     labels = np.array(labels)
     for cluster in empty:
         own = cost[np.arange(len(labels)), labels]

@@ -138,18 +138,18 @@ def plain(data):
 
 @pytest.fixture(scope="module")
 def within(data):
-    """Rows that were all explored do not begin anew."""
-    rules, through = [], FairMixture._through
+    """Rows that were all explored do not begin anew: after the starts, the last rule alone."""
+    brief, whole, run = [], [], FairMixture._run
 
-    def counted(self, problem, parameters, own, *others, **settings):
-        if "step" not in settings:  # which starts have that are explored
-            rules.append(len(own))
-        return through(self, problem, parameters, own, *others, **settings)
+    def counted(self, sample, parameters, rule, **settings):
+        (brief if settings else whole).append(rule.temperature)
+        return run(self, sample, parameters, rule, **settings)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FairMixture, "_through", counted)
+        patch.setattr(FairMixture, "_run", counted)
         est = fit(data, max_gap=0.05)
-    assert set(rules) == {1}
+    assert set(whole) == {fair_mixture.ANNEALING[-1]}
+    assert len(brief) == len(whole) * QUICK["n_init"] * len(fair_mixture.ANNEALING)
     return est
 
 
@@ -279,7 +279,6 @@ def test_rows_that_repeat_are_no_fewer_components(monkeypatch):
     """Nine rows of 600 differ from the others: a tenth of them has too few."""
     monkeypatch.setattr(fair_mixture, "EXPLORE_ROWS", 60)
     monkeypatch.setattr("bayesfair.engines.data.ONE_BLOCK", 599)
-    monkeypatch.setattr(fair_mixture, "PART", 90)
     X = np.zeros((600, 2))
     X[::70] = 5 + 3 * np.random.default_rng(0).normal(size=(9, 2))
     settings = {"fairness_weight": 0.0, "n_init": 2, "max_iter": 20, "random_state": 0}
@@ -318,7 +317,7 @@ def test_other_starts_are_explored_where_clusters_are_not_fair(data, monkeypatch
     explore, is_fair = FairMixture._explore, FairMixture._is_fair
 
     def explored(self, some, *others):
-        seeds.append((some.seed, some.X[0, 0]))
+        seeds.append((some.data.seed, some.data.X[0, 0]))
         return explore(self, some, *others)
 
     def judged(self, fairness, rule):

@@ -107,8 +107,8 @@ def test_delta_is_measured_on_as_many_rows_as_asked_for(monkeypatch):
     sizes, at = [], fair_mixture.FairMixture._in_batches
     data = bf.datasets.make_vfc_synthetic()
 
-    def looked_at(self, problem, data):
-        sizes.append(float(at(self, problem, data).counts.sum()))
+    def looked_at(self, sample):
+        sizes.append(float(at(self, sample).rows.counts.sum()))
         raise InterruptedError
 
     monkeypatch.setattr(fair_mixture.FairMixture, "_in_batches", looked_at)

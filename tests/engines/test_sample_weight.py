@@ -98,7 +98,7 @@ def test_the_normalized_cut_is_that_of_copies_linked_as_their_rows_are():
     np.testing.assert_allclose(np.asarray(potential)[0], gradient, rtol=1e-3, atol=1e-4)
 
 
-settle = jax.jit(big_learn.settle)
+joint_step = jax.jit(big_learn.joint_step)
 
 
 @pytest.mark.slow
@@ -114,7 +114,7 @@ def test_big_learning_with_missing_values():
         )
         state = jax.jit(big_learn.joint_of)(problem, start)[0]
         for _ in range(3):
-            state, loss = settle(problem, state)
+            state, loss = joint_step(problem, state)
         return state.parameters, loss
 
     same(*both(step), rtol=1e-3, atol=1e-3)
