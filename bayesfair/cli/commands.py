@@ -300,6 +300,22 @@ def report(arguments):
 def check(arguments):
     """Audit given clusters, a column of a table: print sentences, and write a page and tables if asked for."""
     _check_places(arguments)
+    with _telling_what_is_written(arguments) as written:
+        found, columns, about = _audited(arguments)
+        print("", *(output.wrapped(f"{note.headline} {note.text}") for note in found.notes), sep="\n", flush=True)
+        if arguments.moves is not None:
+            _write(_moves(found, columns), arguments, arguments.moves)
+            written.append(arguments.moves)
+        if arguments.out is not None and is_table(arguments.out):
+            _write(found.representation.round(DECIMALS), arguments)
+        elif arguments.out is not None:
+            with writing(), one_step("page", output.shows_progress()):
+                found.write(arguments.out, title=arguments.title, provenance=about)
+            print(f"wrote {arguments.out}")
+
+
+def _audited(arguments):
+    """(the audit of a table, the columns in use, the provenance), whose rows are told first."""
     table, wanted = _table(arguments), Wanted.typed(arguments, features=arguments.features or [])
     columns = counted_from_1(choose_columns(table, wanted))
     columns = columns._replace(sensitive=in_bands(columns.sensitive, dict(arguments.bins), wanted))
@@ -316,18 +332,7 @@ def check(arguments):
     settings = {"crossed": not arguments.each_attribute, "min_balance": arguments.min_balance, "tree": tree}
     settings |= {"favourable": arguments.favourable, "repair": not arguments.no_repair}
     settings |= {"progress_bar": output.shows_progress()}
-    with _telling_what_is_written(arguments) as written:
-        found = bf.audit(columns.clusters, columns.sensitive, None if X.empty else X, **settings)
-        print("", *(output.wrapped(f"{note.headline} {note.text}") for note in found.notes), sep="\n", flush=True)
-        if arguments.moves is not None:
-            _write(_moves(found, columns), arguments, arguments.moves)
-            written.append(arguments.moves)
-        if arguments.out is not None and is_table(arguments.out):
-            _write(found.representation.round(DECIMALS), arguments)
-        elif arguments.out is not None:
-            with writing(), one_step("page", output.shows_progress()):
-                found.write(arguments.out, title=arguments.title, provenance=about)
-            print(f"wrote {arguments.out}")
+    return bf.audit(columns.clusters, columns.sensitive, None if X.empty else X, **settings), columns, about
 
 
 @contextmanager

@@ -161,7 +161,11 @@ def _of_ratios(rates):
     judged = rates if rates["is_small"].all() else rates[~rates["is_small"]]
     low, high = judged.loc[judged["rate"].idxmin()], judged.loc[judged["rate"].idxmax()]
     n_small = len(rates) - len(judged)
-    left_out = f" {counted(n_small, 'group')} below 2% of the rows left out." if n_small else ""
+    left_out = (
+        f" {counted(n_small, 'group')} below 2% of the rows {'is' if n_small == 1 else 'are'} left out."
+        if n_small
+        else ""
+    )
     if low["rate"] == high["rate"]:
         return f"Every group is selected at a rate of {_rate(low['rate'])}.{left_out}"
     flagged = "; ".join(judged.loc[judged["below_four_fifths"], "group"])

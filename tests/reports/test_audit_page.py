@@ -60,7 +60,7 @@ def test_the_selection_by_race_is_told_as_a_board_asks(found):
     assert "Group black is selected at a rate of 71.7%" in note.text
     assert "group white at 90.7%" in note.text
     assert "Impact ratio: 0.79 (0.76 to 0.82). Below four fifths of the highest rate: black." in note.text
-    assert "1 group below 2% of the rows left out." in note.text
+    assert "1 group below 2% of the rows is left out." in note.text
     assert "144 allows below 2% of the rows: native (40 rows, 75.0%);" in told["Favourable clusters:"].text
 
 
