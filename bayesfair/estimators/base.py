@@ -1,7 +1,6 @@
 """The common part of both samplers' estimators: a fit is a tree, which is written to a file and read back."""
 
 import os
-from html import escape
 from os import PathLike
 from time import perf_counter
 from typing import Self
@@ -18,7 +17,7 @@ from bayesfair._progress import in_one_place
 from bayesfair._scaling import noted_scaling
 from bayesfair._whole_fits import whole_or_not
 from bayesfair.fairness.groups import names_of_attributes
-from bayesfair.posterior.diagnostics import Note, brief, warn_of_disagreement
+from bayesfair.posterior.diagnostics import Note, as_html, brief, warn_of_disagreement
 from bayesfair.posterior.draws import is_on_disk
 from bayesfair.posterior.files import write_tree
 from bayesfair.posterior.membership import misclassification_probability
@@ -27,14 +26,10 @@ from bayesfair.posterior.settings import FORMAT, NOT_KEPT, as_attribute, changed
 from bayesfair.posterior.tree import add_derived
 
 MAY_CHANGE = {"num_draws", "progress_bar", "n_jobs", "chain_method"}  # between `fit` and `resume`
-COLOURS = {"good": "#229954", "caution": "#bb9900", "bad": "#cc3366"}  # seen on light and on dark ground
-PLAIN = "#888888"
 _TABLE = "observed_data/X"
 _ROW = 300  # bytes per row that the tree and its summaries need beside the labels
 _DATA, _PAIRS, _LABEL, _FAIRLETS = 60, 600, 8, 40  # bytes per row while a Gibbs sampler runs; the last two of a chain
 _LARGE = 100_000_000  # bytes; less is never refused
-TABLE = "max-width: 56em; margin-top: 0.5em; border-collapse: collapse; overflow-wrap: anywhere"
-CELL = "text-align: left; vertical-align: top; padding: 0.2em 0.8em"
 
 
 class PosteriorEstimator(ClusterMixin, BaseEstimator):
@@ -111,8 +106,7 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
             return diagram
         sizes = np.bincount(self.labels_, minlength=self.posterior_.attrs["n_clusters"])
         told = Note("plain", "Clusters:", f"{len(sizes)}, of {', '.join(f'{size:,}' for size in sizes)} rows.")
-        rows = "".join(map(_note_as_html, [told, *brief(self.posterior_)]))
-        return f'{diagram}<table style="{TABLE}">{rows}</table>'
+        return diagram + as_html([told, *brief(self.posterior_)])
 
     def _start_clock(self, earlier=None):
         """Start the clock, at the beginning of a fit or of a continuation of the fit of the tree `earlier`."""
@@ -234,14 +228,6 @@ def _checksums(tree):
         f"{group}/{name}": values for group, node in tree.children.items() for name, values in node.data_vars.items()
     }
     return {place: digest(values.values) for place, values in variables.items() if not is_on_disk(values)}
-
-
-def _note_as_html(note):
-    """A statement as a row of a table in a notebook, without a style sheet, every value escaped."""
-    kind, headline, text = note
-    border = f"border-left: 0.4em solid {COLOURS.get(kind, PLAIN)}"
-    head = f'<th style="{CELL}; min-width: 11em; {border}">{escape(headline)}</th>'
-    return f'<tr>{head}<td style="{CELL}">{escape(text)}</td></tr>'
 
 
 def check_memory(

@@ -1,6 +1,7 @@
 """Scalars of the posterior that show convergence, the verdict on them, and a posterior in short; labels are never averaged."""
 
 import warnings
+from html import escape
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +28,10 @@ ROUNDING = 1e-6  # relative, of float32 sums: chains may number one partition di
 FEWEST_DRAWS = 4  # per chain: with fewer neither R-hat nor an effective sample size exists
 _ROUNDING_STEPS = 16  # of float32, possible between sums of the same terms
 _PAIRS_SHOWN, _PAIRS_TRIED = 3, 200
+COLOURS = {"good": "#229954", "caution": "#bb9900", "bad": "#cc3366"}  # seen on light and on dark ground
+PLAIN = "#888888"
+TABLE = "max-width: 56em; margin-top: 0.5em; border-collapse: collapse; overflow-wrap: anywhere"
+CELL = "text-align: left; vertical-align: top; padding: 0.2em 0.8em"
 FURTHER = {  # what `summary` and `brief` tell beside the verdict and the guarantee
     "modes": ("What else there is:", modes_sentence),
     "occupied": ("How many clusters:", occupied_sentence),
@@ -257,6 +262,16 @@ class Note(NamedTuple):
     kind: str
     headline: str
     text: str
+
+
+def as_html(notes: list[Note]) -> str:
+    """Statements as a table in a notebook, without a style sheet, for light and dark ground, every value escaped."""
+    rows = ""
+    for kind, headline, text in notes:
+        border = f"border-left: 0.4em solid {COLOURS.get(kind, PLAIN)}"
+        head = f'<th style="{CELL}; min-width: 11em; {border}">{escape(headline)}</th>'
+        rows += f'<tr>{head}<td style="{CELL}">{escape(text)}</td></tr>'
+    return f'<table style="{TABLE}">{rows}</table>'
 
 
 @once

@@ -31,7 +31,7 @@ from bayesfair.fairness.metrics import cluster_balance, encode_assignment, looke
 from bayesfair.fairness.per_cluster import report as cluster_report
 from bayesfair.fairness.plain import share_above
 from bayesfair.fairness.rates import selection_rates
-from bayesfair.posterior.diagnostics import Note, judge
+from bayesfair.posterior.diagnostics import Note, as_html, judge
 from bayesfair.posterior.membership import memberships
 from bayesfair.posterior.relabelling import about, numbered_alike
 from bayesfair.posterior.schema import count_clusters, flat_labels, names_of_rows
@@ -96,6 +96,9 @@ class Audit(NamedTuple):
 
     def __str__(self):
         return "\n".join(f"{note.headline} {note.text}" for note in self.notes)
+
+    def _repr_html_(self):
+        return as_html(self.notes)
 
     def write(
         self, path: str | PathLike[str], *, title: str | None = None, provenance: dict[str, str] | None = None

@@ -225,9 +225,7 @@ def test_a_search_in_a_wide_table_counts_its_steps():
 
 
 def test_the_kernel_makes_the_swaps_that_the_checks_would_make_one_by_one():
-    kernel, plain = (
-        clusters_of(90, "kmeans", 3, weight=np.random.default_rng(4).uniform(1, 3, 90)) for _ in "ab"
-    )
+    kernel, plain = (clusters_of(90, "kmeans", 3, weight=np.random.default_rng(4).uniform(1, 3, 90)) for _ in "ab")
     found = candidates(kernel, np.zeros((0, 2), int), 64)
     swaps = Exchanges(*(part[np.argsort(-found.gain)] for part in found))
     swaps = Exchanges(*(part[swaps.back >= 0] for part in swaps))

@@ -293,3 +293,11 @@ def test_progress_is_shown_for_what_takes_long(capfd, monkeypatch, X):
     assert "at most" in shown
     bf.audit(SEGMENT, SEX, X)
     assert capfd.readouterr().err == ""
+
+
+def test_a_notebook_shows_the_sentences_of_an_audit():
+    found = bf.audit(["gold", "gold", "<basic>", "<basic>"], ["f", "m", "f", "f"])
+    shown = found._repr_html_()
+    assert shown.count("<tr>") == len(found.notes)
+    assert "&lt;basic&gt;" in shown
+    assert "<basic>" not in shown
