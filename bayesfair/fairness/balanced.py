@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
-from bayesfair._check import check_integer, check_number, message, tell
+from bayesfair._check import check_integer, check_number, listed, message, tell
 from bayesfair._interrupts import heard
 from bayesfair.fairness.bounded_sizes import BoundedSizes, balance_of, bounded, in_words, size_bounds
 from bayesfair.fairness.counts_of_sizes import counts_of_sizes, sizes_near
@@ -225,7 +225,7 @@ def _tell_small(groups, n_clusters):
     small = [f"{name} ({size})" for name, size in sizes if size < n_clusters]
     if small and len(groups.names) > 1:
         tell(
-            f"Groups with fewer members than there are clusters ({n_clusters}): {', '.join(small)}. Balanced to within one "
+            f"Groups with fewer members than there are clusters ({n_clusters}): {listed(small)}. Balanced to within one "
             "row, some clusters will hold none of them; min_group_size merges small groups."
         )
 

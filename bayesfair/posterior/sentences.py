@@ -295,7 +295,7 @@ def of_residuals(found) -> str:
     """What fits better than squared distances, by the `Residuals` of a run; "" if they fit."""
     if found.is_long:
         return (
-            f"Clusters are elongated (the widest direction has {significant(found.stretch)} times the spread of the "
+            f"Clusters are longer than wide (the widest direction has {significant(found.stretch)} times the spread of the "
             "narrowest): BayesianFairMixture(covariance_type='full') fits them."
         )
     if found.is_far:

@@ -50,7 +50,7 @@ def test_round_normal_clusters_get_no_sentence_however_much_they_overlap(n_obs, 
 def test_elongated_clusters_are_told_with_their_stretch(n_obs, dim, seed):
     n_obs = max(n_obs, 20 * dim)  # with fewer rows in 20 dimensions chance hides it
     told = residuals_sentence(tree_of("elongated", n_obs, dim, seed))
-    assert told.startswith("Clusters are elongated (the widest direction has ")
+    assert told.startswith("Clusters are longer than wide (the widest direction has ")
     assert LONG in told
     assert FAR not in told
     if n_obs == 1000:
