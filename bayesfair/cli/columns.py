@@ -53,7 +53,10 @@ class ChosenColumns(NamedTuple):
         kinds = [f"{typed(name)} ({_kind(self.features[name])})" for name in self.features]
         groups = bf.fairness.encode_groups(self.sensitive)
         sizes = [f"{name} ({size})" for name, size in zip(groups.names, groups.sizes)]
-        lines = [f"features   {listed(kinds)}", f"sensitive  {' x '.join(self.sensitive)}: {listed(sizes)}"]
+        lines = [
+            f"features   {listed(kinds)}",
+            f"sensitive  {' x '.join(self.sensitive)}: {listed(sizes, between='; ')}",
+        ]
         if self.weights is not None:
             lines.append(f"weights    {typed(self.weights.name)} (sum {significant(self.weights.sum())})")
         lines.append(f"left out   {_with_reasons(self.left_out) or 'nothing'}")

@@ -361,7 +361,7 @@ def _check_places(arguments):
 def _told_of_rows(arguments, table, columns):
     """The provenance of an audit, {term: text}, of which the rows and the groups are printed."""
     groups = bf.fairness.encode_groups(columns.sensitive)
-    sizes = listed(f"{name} ({size:,})" for name, size in zip(groups.names, groups.sizes))
+    sizes = listed((f"{name} ({size:,})" for name, size in zip(groups.names, groups.sizes)), between="; ")
     about = {"Purpose": arguments.purpose, "Auditor": arguments.auditor} | _provenance(arguments, columns)
     if columns.names is None:
         about[rows.NAMES] = "none: rows are counted from 1, below the names of the columns"

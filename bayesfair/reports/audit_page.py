@@ -225,8 +225,9 @@ def different(tests):
 
 
 def _group(row, table):
-    """The group of a count, with its attribute if the table has several."""
-    return f"{row['group']} ({row['attribute']})" if table["attribute"].nunique() > 1 else row["group"]
+    """The group of a count, with its attribute if the table has several and the name does not say it."""
+    is_told = table["attribute"].nunique() == 1 or row["group"].startswith(f"{row['attribute']}=")
+    return row["group"] if is_told else f"{row['group']} ({row['attribute']})"
 
 
 def _of_shortfalls(table):
