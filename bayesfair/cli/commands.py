@@ -380,9 +380,8 @@ def _run_of_rows(arguments, table, columns):
 
 def _moves(found, columns):
     """Who moves in the repair with the fewest moves: row, group, from, to."""
-    from bayesfair.reports.audit_page import FEWEST, GIVEN  # loads what no other command needs
+    from bayesfair.reports.audit_page import FEWEST, movers  # loads what no other command needs
 
     if FEWEST not in found.moves:
         raise WrongUse("No repair was found, so --moves has nothing to write. Audit fewer attributes, or use --bins.")
-    moved = found.moves[found.moves[GIVEN] != found.moves[FEWEST]].rename(columns={GIVEN: "from", FEWEST: "to"})
-    return moved[["group", "from", "to"]].rename_axis(columns.names or "row").reset_index()
+    return movers(found.moves).rename_axis(columns.names or "row").reset_index()
