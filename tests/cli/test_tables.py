@@ -235,7 +235,7 @@ def test_what_cannot_be_standardized_is_named(tmp_path, values):
     ("table", "text"),
     [
         (".", "must be a file, got the folder '.'"),
-        ("people.xls", "`path` must be a file of CSV, Parquet or Feather, got 'people.xls'. Save it as CSV"),
+        ("people.xls", "`TABLE.csv` must be a file of CSV, Parquet or Feather, got 'people.xls'. Save it as CSV"),
         ("nothing.csv", "must be a file that exists, got 'nothing.csv'. Check the name."),
         ("", "`TABLE.csv` must not be empty"),
     ],
