@@ -437,9 +437,10 @@ def _joined(level, text, titles):
     if not titles:
         return ", ".join(map(text, level)) if isinstance(level, tuple) else text(level)
     return ", ".join(
-        f"{title}={text(value)}" if title and _is_bare(value) else text(value) for value, title in zip(level, titles)
+        f"{title}={text(value)}" if title and is_bare(value) else text(value) for value, title in zip(level, titles)
     )
 
 
-def _is_bare(value):
+def is_bare(value):
+    """Does a value, such as a number or yes, say nothing without the name of its column?"""
     return isinstance(value, Real) or (isinstance(value, str) and BARE.fullmatch(value.strip()) is not None)

@@ -18,6 +18,7 @@ from bayesfair._numbers import (
     significant,
 )
 from bayesfair.fairness.balanced import is_exact
+from bayesfair.fairness.groups import is_bare
 from bayesfair.posterior.diagnostics import Note
 from bayesfair.reports.audit_pictures import draw_flows, draw_rates, draw_shares
 from bayesfair.reports.contents import table_of_distances
@@ -41,8 +42,22 @@ NO_MORE = "These data do not show more than chance would."
 
 def notes_of(found, constraint) -> list[Note]:
     """The sentences of an `Audit`, from its tables: in short, groups below four fifths first, then those `below`."""
+    found = _as_told(found)
     short = [*_of_flagged(found), _of_all(found, constraint), *_of_attributes(found)]
     return [*short, *(note for notes in below(found).values() for note in notes)]
+
+
+def _as_told(found):
+    """The audit with a single attribute's name in those of groups that say nothing alone, as several attributes have it."""
+    name, *others = found.representation["attribute"].unique()
+    bare = {group: f"{name}={group}" for group in found.representation["group"].unique() if is_bare(group)}
+    if others or not bare:
+        return found
+    tables = {part: getattr(found, part) for part in ("rates", "representation", "moves", "memberships")}
+    told = {
+        part: table.assign(group=table["group"].replace(bare)) for part, table in tables.items() if table is not None
+    }
+    return found._replace(**told)
 
 
 def below(found):
@@ -385,6 +400,7 @@ def _of_matches(matched):
 
 def write_page_of(audit, path, title, provenance):
     """Write the page of an `Audit` and return its path. `provenance`: {term: text}."""
+    audit = _as_told(audit)
     every, lower = audit.clusters.iloc[-1], below(audit)
     heading = title or f"Audit of {counted(len(audit.clusters) - 1, 'cluster')} of {every['size']:,.0f} rows"
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")

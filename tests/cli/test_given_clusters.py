@@ -247,6 +247,7 @@ def test_look_alikes_are_told_once(customers, tmp_path, capsys):
         (["--bins", "sex=quartiles"], "`--bins` must name columns of numbers, got the text 'm' in 'sex'"),
         (["--favourable", "platinum"], "`--favourable` must name some of the clusters, not all, got platinum"),
         (["--no-repair", "--moves", "moves.csv"], "`--moves` must come without --no-repair"),
+        (["--features", "id"], "Leave it out, name texts that mean missing in --na, or say how numbers are written"),
         (["--moves", "moves.html"], "`--moves` must end in .csv"),
     ],
 )
@@ -266,10 +267,6 @@ def test_options_of_an_audit_that_cannot_be_meant(customers, capsys, more, text)
         ),
         (["--standardize"], "`--standardize` must come with --features"),
         (["--missing", "drop", "--out", "audit.pdf"], "`--out` must end in .html for a page, or in .csv or .parquet"),
-        (
-            ["--missing", "drop", "--features", "group"],
-            "Leave it out, name texts that mean missing in --na, or say how",
-        ),
     ],
 )
 def test_what_cannot_be_meant_is_told_in_one_line(segments, capsys, more, text):

@@ -248,6 +248,12 @@ def test_yes_and_no_have_the_name_of_their_attribute(priced, tmp_path):
     assert {line[1] for line in tables["Clusters by own"]} == {"own=no", "own=yes"}
     assert "(own)" not in str(priced)
     assert " of group yes" not in str(priced)
+    own = ["no", "yes", "yes"] * 20
+    alone = bf.audit(["a", "b"] * 30, pd.Series(own, name="own"), favourable=["a"])
+    tables, _ = read(alone, tmp_path)
+    assert {line[0] for line in tables["Selection by own"]} == {"own=no", "own=yes"}
+    assert "roup yes" not in str(alone)
+    assert alone.representation["group"].unique().tolist() == ["no", "yes"]
 
 
 def test_sizes_before_and_after_the_repair_are_told_where_they_are_known(priced, tmp_path):
