@@ -43,11 +43,11 @@ def _shortened(value):
     return text if len(text) <= most else " ".join(f"{text[: most - end - 5]} ... {text[-end:]}".split())
 
 
-def listed(items, shown=12):
+def listed(items, shown=12, between=", "):
     """The items separated by commas, at most `shown` of them, and the number of the others."""
     items = [str(item) for item in items]
     more = f" and {len(items) - shown} more" if len(items) > shown else ""
-    return ", ".join(items[:shown]) + more
+    return between.join(items[:shown]) + more
 
 
 class Interrupted(RuntimeWarning):

@@ -2,7 +2,23 @@
 
 from html.parser import HTMLParser
 
-TAGS = {"html", "head", "meta", "title", "style", "body", "header", "h1", "nav", "a", "main", "section", "h2", "p"}
+TAGS = {
+    "html",
+    "head",
+    "meta",
+    "title",
+    "style",
+    "body",
+    "header",
+    "h1",
+    "nav",
+    "a",
+    "main",
+    "section",
+    "h2",
+    "h3",
+    "p",
+}
 TAGS |= {"strong", "div", "dl", "dt", "dd", "figure", "img", "figcaption"}
 TAGS |= {"table", "caption", "thead", "tbody", "tr", "th", "td", "details", "summary"}
 ATTRIBUTES = {"lang", "charset", "http-equiv", "content", "name", "href", "id", "class", "role", "tabindex", "scope"}

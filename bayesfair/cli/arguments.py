@@ -22,7 +22,7 @@ import bayesfair as bf
 from bayesfair._check import check_integer, message
 from bayesfair._settings import Count, Declared, Length, Positive, Seed, declared
 from bayesfair.cli.columns import CODES, QUARTILES, THOUSANDS
-from bayesfair.cli.entry import EXIT_STATUSES, WrongUse
+from bayesfair.cli.entry import EXIT_STATUSES, WITH_DRAWS, WITHOUT_DRAWS, WrongUse
 
 ABOUT = """\
 Fair clusters, and how sure we are of them. bayesfair divides the rows of a
@@ -98,6 +98,8 @@ SETTINGS = {  # {title in the help: {parameter: option}}
 }
 OPTIONS = {name: option.name for options in SETTINGS.values() for name, option in options.items()} | {
     "favourable": "--favourable",
+    "labels": "--clusters",
+    "tree": "--run",
     "X": "--features",  # and what else the package's messages name
     "n_clusters": "--n-clusters",
     "n_components": "--n-clusters",
@@ -193,7 +195,10 @@ class _Parser(argparse.ArgumentParser):
     """argparse with one line per error, and the exit statuses below each help."""
 
     def __init__(self, **settings):
-        settings |= {"formatter_class": argparse.RawDescriptionHelpFormatter, "epilog": EXIT_STATUSES}
+        settings |= {
+            "formatter_class": argparse.RawDescriptionHelpFormatter,
+            "epilog": EXIT_STATUSES.format(**WITH_DRAWS),
+        }
         super().__init__(**settings)
 
     def error(self, message):
@@ -213,6 +218,7 @@ def parse(argv):
         command = added.add_parser(name, help=about)
         if argv[:1] == [name]:
             add_options(command)
+            command.epilog = EXIT_STATUSES.format(**WITH_DRAWS if name in MAKE_DRAWS else WITHOUT_DRAWS)
             command.set_defaults(typed=shlex.join(["bayesfair", *argv]))
     if argv[:1] == ["convert"]:
         parser.error(f"convert is withdrawn. {WITHDRAWN['convert']}")
@@ -382,8 +388,10 @@ def _check(parser):
     _add(parser, "--bins", _bins, metavar="COL=CUTS", help=bands, default=[], action="append")
     _add(parser, "--no-repair", bool, help="look for no repair")
     _share(parser, "--overwrite")
+    out = "one self-contained page, or a table of all counts by attribute, cluster and group (.csv, .parquet or .feather). "
+    out += "With --favourable each line of it has the rate and the impact ratio of its group too"
     group = parser.add_argument_group("results beside what is printed")
-    _add(group, "--out", _path, metavar="AUDIT.html", help="one self-contained page, or all counts as a table")
+    _add(group, "--out", _path, metavar="AUDIT.html", help=out)
     who = "a table of the rows that the repair with the fewest moves takes from one cluster to another"
     _add(group, "--moves", _path, metavar="MOVES.csv", help=who)
     for option, about in PAGE.items():
@@ -392,6 +400,7 @@ def _check(parser):
 
 
 PAGE = {"--title": "a heading of your own", "--purpose": "what the audit is for", "--auditor": "who made it"}
+MAKE_DRAWS = "demo", "fit", "resume"
 COMMANDS = {
     "demo": (_demo, "cluster the bundled data; leave pictures and a posterior"),
     "fit": (_fit, "sample the posterior of a table (CSV, Parquet, Feather)"),

@@ -53,7 +53,10 @@ class ChosenColumns(NamedTuple):
         kinds = [f"{typed(name)} ({_kind(self.features[name])})" for name in self.features]
         groups = bf.fairness.encode_groups(self.sensitive)
         sizes = [f"{name} ({size})" for name, size in zip(groups.names, groups.sizes)]
-        lines = [f"features   {listed(kinds)}", f"sensitive  {' x '.join(self.sensitive)}: {listed(sizes)}"]
+        lines = [
+            f"features   {listed(kinds)}",
+            f"sensitive  {' x '.join(self.sensitive)}: {listed(sizes, between='; ')}",
+        ]
         if self.weights is not None:
             lines.append(f"weights    {typed(self.weights.name)} (sum {significant(self.weights.sum())})")
         lines.append(f"left out   {_with_reasons(self.left_out) or 'nothing'}")
@@ -74,12 +77,13 @@ class Wanted(NamedTuple):
     thousands: str | None = None
     missing: str = "error"  # or "drop"
     missing_group: str | None = None
+    takes_categories: bool = False  # is there an option --categorical?
 
     @classmethod
     def typed(cls, arguments, **chosen):
         """What was typed, but for what is `chosen`."""
         given = {name: getattr(arguments, name) for name in cls._fields if getattr(arguments, name, None) is not None}
-        return cls(**given | chosen)
+        return cls(**{"takes_categories": hasattr(arguments, "categorical_features")} | given | chosen)
 
     @property
     def style(self):
@@ -105,7 +109,7 @@ def choose_columns(table, wanted: Wanted) -> ChosenColumns:
     names, why = column_of_names(table, wanted.index, {name for used in named.values() for name in used})
     numbers, left_out = _features(table, wanted, {} if names is None else {names: why})
     parts = {
-        "--features": _numeric(table, "--features", numbers),
+        "--features": _numeric(table, "--features", numbers, wanted.takes_categories),
         "--categorical": _categories(table, named["--categorical"], wanted),
         "--weights": _numeric(table, "--weights", _as_numbers(table, named["--weights"], wanted)).astype(float),
         "--sensitive": _categories(table, named["--sensitive"], wanted),
@@ -293,7 +297,7 @@ def _with_reasons(left_out):
     return listed(f"{names[reason]} ({reason})" for reason in reasons)
 
 
-def _numeric(table, option, numbers):
+def _numeric(table, option, numbers, takes_categories=False):
     """Columns {name: result of `numbers_of`} as a table, NaN for missing numbers."""
     import pandas as pd
 
@@ -301,8 +305,10 @@ def _numeric(table, option, numbers):
         texts = table[name][is_text]
         if len(texts):
             got = f"the text {texts.iloc[0]!r} in {name!r}, row {texts.index[0] + 1} ({len(texts)} such cells in it)"
-            remedy = "Leave it out, name it in --categorical, name texts that mean missing in --na, or say how numbers "
-            remedy += "are written: --decimal, --thousands."
+            remedy = (
+                f"Leave it out, {'name it in --categorical, ' * takes_categories}name texts that mean missing in --na, "
+            )
+            remedy += "or say how numbers are written: --decimal, --thousands."
             raise WrongUse(message(option, "name columns of numbers", got, remedy))
     return pd.DataFrame({name: values for name, (values, _) in numbers.items()}, index=table.index)
 

@@ -7,7 +7,7 @@ from shlex import quote
 
 import bayesfair as bf
 from bayesfair._check import listed, message
-from bayesfair._files import check_destination
+from bayesfair._files import COLUMNAR, check_destination
 from bayesfair._numbers import more_or_less, r_hat, rounded_down, significant
 from bayesfair._progress import one_step
 from bayesfair.cli import output, rows
@@ -307,7 +307,7 @@ def check(arguments):
             _write(_moves(found, columns), arguments, arguments.moves)
             written.append(arguments.moves)
         if arguments.out is not None and is_table(arguments.out):
-            _write(found.representation.round(DECIMALS), arguments)
+            _write(_counts(found).round(DECIMALS), arguments)
         elif arguments.out is not None:
             with writing(), one_step("page", output.shows_progress()):
                 found.write(arguments.out, title=arguments.title, provenance=about)
@@ -349,11 +349,12 @@ def _telling_what_is_written(arguments):
 
 def _check_places(arguments):
     """Places for the page and the tables of an audit, before any work."""
-    from bayesfair.reports.templates import page_place  # loads pandas
-
     if arguments.out is not None:
         place = output.place_for(arguments.out)
-        output.check_output([place if is_table(place) else page_place(place, "--out")], arguments)
+        if not is_table(place) and place.suffix.lower() != ".html":
+            rule = f"end in .html for a page, or in .csv or {', '.join(COLUMNAR)} for a table of all counts"
+            raise WrongUse(message("--out", rule, repr(os.fspath(place)), "Print the page from a browser for a PDF."))
+        output.check_output([check_destination(place, "--out")], arguments)
     if arguments.moves is not None:
         if arguments.no_repair:
             raise WrongUse(message("--moves", "come without --no-repair", "both", "Leave one of them out."))
@@ -366,7 +367,7 @@ def _check_places(arguments):
 def _told_of_rows(arguments, table, columns):
     """The provenance of an audit, {term: text}, of which the rows and the groups are printed."""
     groups = bf.fairness.encode_groups(columns.sensitive)
-    sizes = listed(f"{name} ({size:,})" for name, size in zip(groups.names, groups.sizes))
+    sizes = listed((f"{name} ({size:,})" for name, size in zip(groups.names, groups.sizes)), between="; ")
     about = {"Purpose": arguments.purpose, "Auditor": arguments.auditor} | _provenance(arguments, columns)
     if columns.names is None:
         about[rows.NAMES] = "none: rows are counted from 1, below the names of the columns"
@@ -383,11 +384,20 @@ def _run_of_rows(arguments, table, columns):
     return rows.under_names_of(tree, place, names + 1 if columns.names is None else names)
 
 
+def _counts(found):
+    """All counts and, with favourable clusters, the rate and the impact ratio of the group of each."""
+    if found.rates.attrs["favourable"] is None:
+        return found.representation
+    own = ["rows", "selected", "rate", "rate_low", "rate_high", "ratio", "ratio_low", "ratio_high"]
+    rates = found.rates.rename(columns={"low": "rate_low", "high": "rate_high"})
+    rates = rates[["attribute", "group", *own, "is_small", "below_four_fifths"]]
+    return found.representation.merge(rates, on=["attribute", "group"], how="left")
+
+
 def _moves(found, columns):
     """Who moves in the repair with the fewest moves: row, group, from, to."""
-    from bayesfair.reports.audit_page import FEWEST, GIVEN  # loads what no other command needs
+    from bayesfair.reports.audit_page import FEWEST, movers  # loads what no other command needs
 
     if FEWEST not in found.moves:
         raise WrongUse("No repair was found, so --moves has nothing to write. Audit fewer attributes, or use --bins.")
-    moved = found.moves[found.moves[GIVEN] != found.moves[FEWEST]].rename(columns={GIVEN: "from", FEWEST: "to"})
-    return moved[["group", "from", "to"]].rename_axis(columns.names or "row").reset_index()
+    return movers(found.moves).rename_axis(columns.names or "row").reset_index()

@@ -17,11 +17,13 @@ INTERRUPTED, CLOSED_PIPE = 130, 141  # 128 + the signal, as shells count
 EXIT_STATUSES = """\
 exit status:
   0    done
-  1    the results could not be written, memory ran out, or bayesfair has a bug; draws are saved elsewhere if possible
+  1    the results could not be written, memory ran out, or bayesfair has a bug{lost}
   2    an option, a table or a file is wrong; one line on standard error says which
-  130  interrupted (Ctrl-C); draws made so far are saved, and files are whole or not written
+  130  interrupted (Ctrl-C);{kept} files are whole or not written
   141  the reader of the output closed the pipe
 """
+WITH_DRAWS = {"lost": "; draws are saved elsewhere if possible", "kept": " draws made so far are saved, and"}
+WITHOUT_DRAWS = {"lost": "", "kept": ""}
 QUOTED = re.compile(r"""((?<!\w)'(?:[^'\\]|\\.)*'(?!\w)|"(?:[^"\\]|\\.)*")""")
 ARGUMENT = re.compile(r"(?<=`)\w+(?=`)|(?<![\w/\\.-])[a-z]+(?:_[a-z]+)+(?![\w/\\-]|\.\w)")
 IN_SHELL = {  # what messages advise, as it is typed

@@ -9,7 +9,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 import bayesfair as bf
-from bayesfair._check import listed, message
+from bayesfair._check import Refusal, listed, message
 from bayesfair._files import COLUMNAR, write_whole
 from bayesfair.cli.entry import WrongUse
 
@@ -49,8 +49,10 @@ def read_table(path, separator=",", encoding="utf-8"):
 def _read(path, remedy, **options):
     try:
         return bf.datasets.read_table(path, **options)
-    except ValueError as error:
-        if error.__cause__ is None:  # a kind of file that is no table here
+    except (ValueError, OSError) as error:
+        if error.__cause__ is None and error.args and isinstance(error.args[0], Refusal):  # no file, or no table here
+            raise WrongUse(str(error).replace("`path`", "`TABLE.csv`")) from error
+        if isinstance(error, OSError) or error.__cause__ is None:
             raise
         got = f"{str(path)!r} ({str(error.__cause__).strip()})"
         raise WrongUse(message("TABLE.csv", "be a table that can be read", got, remedy)) from error

@@ -1,5 +1,6 @@
 """Groups: one integer code per row, from one or several sensitive columns of any kind."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from numbers import Number, Real
@@ -15,6 +16,7 @@ from bayesfair._check import check_integer, check_same_length, check_same_rows, 
 from bayesfair.fairness.values import columns_of, encode_values
 
 FEW_VALUES = 20  # of a column, which may differ in all rows of a small table
+BARE = re.compile(r"yes|no|y|n|true|false|[+-]?\d+(\.\d+)?", re.IGNORECASE)  # they say nothing without their column
 MOST_NUMBERS = 20  # of one attribute; more are put into bands
 
 
@@ -85,7 +87,8 @@ def encode_groups(sensitive_features: ArrayLike | Groups, *, argument: str = "se
     Several columns are crossed: each combination that occurs is a group. Groups are in the order of the column's
     categories if those are ordered (an ordered categorical of pandas, an Enum of polars), and else sorted by value,
     numbers before text, column by column. Their names are made by `str`, joined by ", ", and by `repr` where two would
-    share a name. Numbers of one of several columns keep the name of their column: "sex=1, married=0".
+    share a name. Numbers, yes and no, and true and false of one of several columns keep the name of their column:
+    "sex=1, married=no".
 
     Parameters
     ----------
@@ -450,10 +453,14 @@ def _names(levels, titles=()):
 
 
 def _joined(level, text, titles):
-    """A level as text; the numbers of a column with a title, which say nothing by themselves, with it."""
+    """A level as text; values that say nothing by themselves, such as numbers, with the title of their column, if any."""
     if not titles:
         return ", ".join(map(text, level)) if isinstance(level, tuple) else text(level)
     return ", ".join(
-        f"{title}={text(value)}" if title and isinstance(value, Real) else text(value)
-        for value, title in zip(level, titles)
+        f"{title}={text(value)}" if title and is_bare(value) else text(value) for value, title in zip(level, titles)
     )
+
+
+def is_bare(value):
+    """Does a value, such as a number or yes, say nothing without the name of its column?"""
+    return isinstance(value, Real) or (isinstance(value, str) and BARE.fullmatch(value.strip()) is not None)

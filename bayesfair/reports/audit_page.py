@@ -18,6 +18,7 @@ from bayesfair._numbers import (
     significant,
 )
 from bayesfair.fairness.balanced import is_exact
+from bayesfair.fairness.groups import is_bare
 from bayesfair.posterior.diagnostics import Note
 from bayesfair.reports.audit_pictures import draw_flows, draw_rates, draw_shares
 from bayesfair.reports.contents import table_of_distances
@@ -26,7 +27,7 @@ from bayesfair.reports.templates import YES_OR_NO, as_table, page_place, version
 GIVEN, FEWEST, CHEAPEST = "as given", "fewest moves", "cheapest found"  # rows of the table of repairs
 FAVOURABLE, CLUSTERS = "favourable", "clusters"  # what tests ask: in a favourable cluster or not; in which cluster
 LEAST_P = 0.0001  # that is written in full
-TOLD = 5  # number of counts that sentences name
+TOLD, LEFT_OUT = 5, 3  # number of counts that sentences name, and of groups that are left out of ratios
 WELL_MATCHED = 0.5  # share of a drawn cluster's rows that are of the cluster given, below which readers are warned
 UNLIKELY = 0.1  # probability of its cluster below which a row counts as unlikely there
 SHOWN_COUNTS, SHOWN_ROWS = 60, 15
@@ -40,14 +41,29 @@ NO_MORE = "These data do not show more than chance would."
 
 
 def notes_of(found, constraint) -> list[Note]:
-    """The sentences of an `Audit`, from its tables: in short, then those `below`."""
-    short = [_of_all(found, constraint), *_of_attributes(found)]
+    """The sentences of an `Audit`, from its tables: in short, groups below four fifths first, then those `below`."""
+    found = _as_told(found)
+    short = [*_of_flagged(found), _of_all(found, constraint), *_of_attributes(found)]
     return [*short, *(note for notes in below(found).values() for note in notes)]
+
+
+def _as_told(found):
+    """The audit with a single attribute's name in those of groups that say nothing alone, as several attributes have it."""
+    name, *others = found.representation["attribute"].unique()
+    bare = {group: f"{name}={group}" for group in found.representation["group"].unique() if is_bare(group)}
+    if others or not bare:
+        return found
+    tables = {part: getattr(found, part) for part in ("rates", "representation", "moves", "memberships")}
+    told = {
+        part: table.assign(group=table["group"].replace(bare)) for part, table in tables.items() if table is not None
+    }
+    return found._replace(**told)
 
 
 def below(found):
     """{section of the page: the sentences at its head}; those in short are not among them."""
     repairs = [] if found.moves is None else [Note("plain", "Repair:", _of_repair(found)), *_of_flows(found.moves)]
+    repairs += _of_sizes(found.repairs)
     return {
         "rates": _of_favourable(found),
         "tests": _of_tests(found.tests),
@@ -58,8 +74,26 @@ def below(found):
     }
 
 
+def _of_flagged(found):
+    """The groups below four fifths of the highest rate, by attribute and with the lowest ratio first; nothing without any."""
+    flagged = found.rates[found.rates["below_four_fifths"]] if found.rates.attrs["favourable"] else found.rates.head(0)
+    if flagged.empty:
+        return []
+    order = list(flagged["attribute"].unique())
+    told = [
+        f"group {row['group']} is selected at a rate of {_rate(row['rate'])}, {_ratio(row)} times the highest"
+        for row in sorted(flagged.to_dict("records"), key=lambda row: (order.index(row["attribute"]), row["ratio"]))[
+            :TOLD
+        ]
+    ]
+    more = f"; and {len(flagged) - TOLD:,} more" if len(flagged) > TOLD else ""
+    clear = found.tests[(found.tests["question"] == FAVOURABLE) & found.tests["beyond_chance"]]
+    is_clear = flagged["attribute"].isin(clear["attribute"]).any()
+    return [Note("bad" if is_clear else "caution", "Below four fifths:", f"{'; '.join(told)}{more}.")]
+
+
 def _of_all(found, constraint):
-    """The first box: whether the clusters are balanced as asked, the count farthest from its share, and what a repair takes."""
+    """The box for all: are the clusters balanced as asked, the count farthest from its share, what a repair takes."""
     kind, headline, text = _balance(found, constraint)
     return Note(kind, headline, " ".join(filter(None, [text, _farthest(found.representation), _moves_in_short(found)])))
 
@@ -148,7 +182,7 @@ def _of_favourable(found):
     total = rates.groupby("attribute")[["selected", "rows"]].sum().iloc[0]
     said = f"{listed(found.rates.attrs['favourable'])}, {total['selected']:,} of {total['rows']:,} rows "
     said += f"({_rate(total['selected'] / total['rows'])})."
-    return [Note("plain", "Favourable clusters:", said + _left_out(rates[rates["is_small"]]))]
+    return [Note("plain", "Favourable clusters:", said + _left_out(rates[rates["is_small"]], rates))]
 
 
 def _rows_off(rates):
@@ -168,21 +202,29 @@ def _of_ratios(rates):
     )
     if low["rate"] == high["rate"]:
         return f"Every group is selected at a rate of {_rate(low['rate'])}.{left_out}"
+    n_judged = rates.attrs.get("judged", {}).get(rates["attribute"].iloc[0], int((~rates["is_small"]).sum()))
+    none = f"none of the {counted(n_judged, 'group')}{' that are large enough' * bool(n_small)}"
     flagged = "; ".join(judged.loc[judged["below_four_fifths"], "group"])
     return (
         f"Group {low['group']} is selected at a rate of {_rate_and_interval(low)}, group {high['group']} at "
         f"{_rate_and_interval(high)}. Impact ratio: {_ratio(low)}. Below four fifths of the highest rate: "
-        f"{flagged or 'none'}.{left_out}"
+        f"{flagged or none}.{left_out}"
     )
 
 
-def _left_out(small):
+def _left_out(small, rates):
+    """The groups that ratios leave out: each, or how many with how many of the rows, and the largest."""
     if small.empty:
         return ""
+    largest = small.nlargest(LEFT_OUT, "rows") if len(small) > LEFT_OUT else small
     each = "; ".join(
-        f"{row['group']} ({counted(row['rows'], 'row')}, {_rate(row['rate'])})" for _, row in small.iterrows()
+        f"{row['group']} ({counted(row['rows'], 'row')}, {_rate(row['rate'])})" for _, row in largest.iterrows()
     )
-    return f" Left out of ratios, as New York's Local Law 144 allows below 2% of the rows: {each}."
+    why = " Left out of ratios, as New York's Local Law 144 allows below 2% of the rows:"
+    if len(small) == len(largest):
+        return f"{why} {each}."
+    held = small.groupby("attribute")["rows"].sum().max() / rates.groupby("attribute")["rows"].sum().max()
+    return f"{why} {len(small):,} groups, which hold up to {percent(held)} of the rows of an attribute. The largest: {each}."
 
 
 def _rate(rate):
@@ -229,8 +271,9 @@ def different(tests):
 
 
 def _group(row, table):
-    """The group of a count, with its attribute if the table has several."""
-    return f"{row['group']} ({row['attribute']})" if table["attribute"].nunique() > 1 else row["group"]
+    """The group of a count, with its attribute if the table has several and the name does not say it."""
+    is_told = table["attribute"].nunique() == 1 or row["group"].startswith(f"{row['attribute']}=")
+    return row["group"] if is_told else f"{row['group']} ({row['attribute']})"
 
 
 def _of_shortfalls(table):
@@ -277,11 +320,15 @@ def _of_repair(found):
     )
 
 
+def movers(moves):
+    """The rows that the repair with the fewest moves takes from one cluster to another: group, from, to."""
+    moved = moves[moves[GIVEN] != moves[FEWEST]] if FEWEST in moves else moves.head(0).assign(**{FEWEST: None})
+    return moved.rename(columns={GIVEN: "from", FEWEST: "to"})[["group", "from", "to"]]
+
+
 def flows_of(moves):
     """How many rows of every group the repair with the fewest moves takes from where to where, most first."""
-    moved = moves[moves[GIVEN] != moves[FEWEST]] if FEWEST in moves else moves.head(0).assign(**{FEWEST: None})
-    flows = moved.groupby([GIVEN, FEWEST, "group"], sort=False).size().rename("rows").reset_index()
-    flows = flows.rename(columns={GIVEN: "from", FEWEST: "to"})
+    flows = movers(moves).groupby(["from", "to", "group"], sort=False).size().rename("rows").reset_index()
     return flows.sort_values("rows", ascending=False, kind="stable", ignore_index=True)
 
 
@@ -294,6 +341,19 @@ def _of_flows(moves):
     ]
     more = f" The table has {len(flows) - TOLD:,} more." if len(flows) > TOLD else ""
     return [Note("plain", "Who moves where:", f"{'; '.join(told)}.{more}")] if told else []
+
+
+def _of_sizes(repairs):
+    """The clusters that the repair with the fewest moves makes larger or smaller, if sizes are known."""
+    sizes = repairs.attrs.get("sizes") or {}
+    if FEWEST not in sizes or not repairs.loc[FEWEST, "moved"]:
+        return []
+    given, after = sizes[GIVEN], sizes[FEWEST]
+    changed = [name for name in given if after[name] != given[name]]
+    told = "; ".join(f"{name} from {given[name]:,} to {after[name]:,} rows" for name in changed[:TOLD])
+    more = f"; {counted(len(changed) - TOLD, 'cluster')} more change" if len(changed) > TOLD else ""
+    text = f"with the fewest moves, {told}{more}." if changed else "the repair with the fewest moves keeps them all."
+    return [Note("plain", "Sizes of the clusters:", text)]
 
 
 def _rows_of(repair, total):
@@ -344,11 +404,13 @@ def _of_matches(matched):
 
 def write_page_of(audit, path, title, provenance):
     """Write the page of an `Audit` and return its path. `provenance`: {term: text}."""
+    audit = _as_told(audit)
     every, lower = audit.clusters.iloc[-1], below(audit)
     heading = title or f"Audit of {counted(len(audit.clusters) - 1, 'cluster')} of {every['size']:,.0f} rows"
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    moves = None if audit.moves is None else as_table(audit.moves.head(SHOWN_ROWS).rename_axis("row").reset_index())
-    flows = None if audit.moves is None else flows_of(audit.moves)
+    moved = None if audit.moves is None else movers(audit.moves)
+    moves = None if moved is None else as_table(moved.head(SHOWN_ROWS).rename_axis("row").reset_index())
+    flows = None if moved is None else flows_of(audit.moves)
     return write_page(
         page_place(path),
         "audit.html",
@@ -360,9 +422,12 @@ def write_page_of(audit, path, title, provenance):
         rates=[(name, *_rates(part)) for name, part in audit.rates.groupby("attribute", sort=False)],
         is_selection=audit.rates.attrs["favourable"] is not None,
         representation=[_counts(name, part) for name, part in audit.representation.groupby("attribute", sort=False)],
-        repairs=_repairs(audit.repairs, audit.representation),
+        repairs=_repairs(audit),
+        sizes=_sizes(audit.repairs.attrs.get("sizes")),
+        has_balance=_has_balance(audit),
+        has_cheapest=CHEAPEST in audit.repairs.index,
         moves=moves,
-        more_moves=0 if moves is None else len(audit.moves) - len(moves[1]),
+        more_moves=0 if moves is None else len(moved) - len(moves[1]),
         flows=None if flows is None else as_table(flows.head(SHOWN_ROWS)),
         more_flows=0 if flows is None else max(len(flows) - SHOWN_ROWS, 0),
         flow_picture=None if flows is None else draw_flows(flows),
@@ -431,8 +496,9 @@ def _counts(attribute, table):
     return attribute, as_table(columns), len(table) - len(shown), draw_shares(attribute, table)
 
 
-def _repairs(table, counts):
+def _repairs(audit):
     """What the clusters cost, and how far they are from balance, as given and repaired; Balance if no group is rare."""
+    table = audit.repairs
     each = {f"of {name[len('off_by[') : -1]}": table[name].map(rows) for name in table if name.startswith("off_by[")}
     columns = {
         "clusters": table.index,
@@ -441,12 +507,34 @@ def _repairs(table, counts):
         "farthest from its share, rows": table["off_by"].map(rows),
         **each,
     }
-    if counts["expected"].min() >= 1:  # else whole rows leave some cluster without the group, and Balance is 0
-        columns["balance"] = table["balance"].map(rounded_down)
+    if _has_balance(audit):
+        columns[f"Balance (all rows together: {rounded_down(_most_balance(audit.representation))})"] = table[
+            "balance"
+        ].map(rounded_down)
     if "within_ss" in table:
         columns["within-cluster sum of squares"] = alike(table["within_ss"])
         columns["change"] = table["cost_increase"].map(signed_percent)
     return as_table(columns)
+
+
+def _has_balance(audit):
+    """Does Balance say something? If a share is below one row, a cluster has none of that group, and Balance is 0."""
+    return audit.representation["expected"].min() >= 1
+
+
+def _most_balance(counts):
+    """The Balance of all rows together, which no clusters exceed: of the combinations or, if they are not, each attribute."""
+    sizes = counts.groupby(["attribute", "group"], sort=False)["count"].sum().groupby(level=0, sort=False)
+    balance = sizes.min() / sizes.max()
+    return balance.iloc[-1] if counts.attrs["is_crossed"] else balance.min()
+
+
+def _sizes(sizes):
+    """Rows of every cluster, as given and after each repair; None if that is not known or there is no repair."""
+    if not sizes or len(sizes) == 1:
+        return None
+    each = {repair: [f"{held:,}" for held in of_clusters.values()] for repair, of_clusters in sizes.items()}
+    return as_table({"cluster": list(sizes[GIVEN]), **each})
 
 
 def _by_group(memberships):

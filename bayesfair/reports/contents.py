@@ -24,6 +24,7 @@ from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import balance, cluster_balance, group_masses, rows_off
 from bayesfair.fairness.plain import plain_kmeans, share_above
 from bayesfair.posterior.calibrating import kept_calibration
+from bayesfair.posterior.diagnostics import Note, brief
 from bayesfair.posterior.found_modes import modes
 from bayesfair.posterior.guarantees import has_groups, masses_of
 from bayesfair.posterior.membership import DOUBTFUL, misclassification_probability, runners_up
@@ -213,11 +214,24 @@ def line_in_words(feature, level):
     return f"{SHARE}{feature}" if level == YES else f"{SHARE}{feature}={level}"
 
 
+def in_short(contents) -> list[Note]:
+    """A posterior in short, and a warning if its tables of means contradict each other."""
+    told = contradiction(contents)
+    return [*brief(contents.tree), *([Note("caution", "Clusters that run together:", told)] if told else [])]
+
+
 def point_beside_draws(contents):
     """What the tables of means are about, and what it means if they contradict each other; "" without the second one."""
     if contents.table is None:
         return ""
     told = "The first table describes the point estimate, where every row is in one cluster, the second the draws."
+    return f"{told} {contradiction(contents)}".rstrip()
+
+
+def contradiction(contents):
+    """What it means if many means of the point estimate are outside their intervals over the draws; "" if they are not."""
+    if contents.table is None:
+        return ""
     order, outside = telling_order(contents.traits, SHOWN_FEATURES), []
     for at, means in zip(order, contents.means.values()):
         rounding = ROUNDING * contents.traits[SPREAD].iloc[at]
@@ -225,10 +239,10 @@ def point_beside_draws(contents):
             low, high = np.nanquantile(means[:, cluster], INTERVAL)
             outside.append(not low - rounding <= contents.traits[cluster].iloc[at] <= high + rounding)
     if np.mean(outside) <= MANY_OUTSIDE:
-        return told
+        return ""
     return (
-        f"{told} {sum(outside)} of {len(outside)} means of the point estimate are outside their interval: the clusters cannot "
-        "be told apart. Try a smaller number of clusters."
+        f"{sum(outside)} of {len(outside)} means of the point estimate are outside their interval: the clusters cannot be told "
+        "apart. Try a smaller number of clusters."
     )
 
 

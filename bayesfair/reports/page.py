@@ -12,7 +12,7 @@ from bayesfair._names import DataTree
 from bayesfair._numbers import alike, counted, interval, r_hat, significant
 from bayesfair._progress import progress
 from bayesfair.posterior.calibrating import CALIBRATION
-from bayesfair.posterior.diagnostics import brief, diagnostic_vars, is_guide, judge, reading, scalar_table
+from bayesfair.posterior.diagnostics import diagnostic_vars, is_guide, judge, reading, scalar_table
 from bayesfair.posterior.membership import DOUBTFUL
 from bayesfair.posterior.pairs import matched_sentence
 from bayesfair.posterior.point_estimates import point_of
@@ -32,6 +32,7 @@ from bayesfair.reports.contents import (
     distance_table,
     doubt_by_group,
     fairlet_text,
+    in_short,
     mode_table,
     point_beside_draws,
     read_contents,
@@ -230,7 +231,7 @@ def _settings(contents):
 
 
 PARTS = {  # of the page, in the words of its template, and what each is read from the contents by
-    "notes": lambda contents: brief(contents.tree),
+    "notes": in_short,
     "data": _data,
     "point_estimate": lambda contents: _POINT_ESTIMATES.get(point_of(contents.tree), _POINT_ESTIMATES["given"]),
     "clusters": cluster_table,

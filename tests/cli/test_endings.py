@@ -417,3 +417,22 @@ def test_what_is_told_and_the_status(capsys, command, status, text):
     error = capsys.readouterr().err
     assert error.startswith(f"bayesfair fit: {text}")
     assert error.count("\n") == 1
+
+
+SENT_WHILE_IMPORTING = """
+import os, signal, sys
+
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "numpy":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Finder())
+from bayesfair.__main__ import main
+sys.exit(main())
+"""
+
+
+def test_ctrl_c_while_libraries_are_imported_is_one_line():
+    ended = subprocess.run([sys.executable, "-c", SENT_WHILE_IMPORTING], capture_output=True, text=True, timeout=300)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "bayesfair: interrupted\n")

@@ -150,6 +150,36 @@ def test_quartiles_and_all_counts_as_a_table(customers, tmp_path, capsys):
     assert table["count"].sum() == 300
 
 
+def test_a_table_of_counts_has_rates_and_ratios_with_favourable_clusters(customers, tmp_path, capsys):
+    counts = tmp_path / "counts.csv"
+    more = ["--sensitive", "sex", "--favourable", "gold", "--out", str(counts), "--no-repair"]
+    assert main(["check", str(customers), "--clusters", "segment", *more]) == 0
+    table, people = pd.read_csv(counts), pd.read_csv(customers)
+    rates = (people["segment"] == "gold").groupby(people["sex"]).mean()
+    np.testing.assert_allclose(table["rate"], rates[table["group"]], atol=1e-12)
+    np.testing.assert_allclose(table["ratio"], table["rate"] / rates.max(), atol=1e-9)
+    assert table["rows"].tolist() == people["sex"].value_counts()[table["group"]].tolist()
+    assert set(table.loc[table["below_four_fifths"], "group"]) == set(rates.index[rates < 0.8 * rates.max()]) == {"f"}
+    assert table["count"].sum() == 300
+
+
+def test_files_and_columns_are_named_as_they_were_typed(customers, capsys):
+    assert main(["check", "nobody.csv", "--clusters", "segment", "--sensitive", "sex"]) == 2
+    assert "`TABLE.csv` must be a file that exists, got 'nobody.csv'" in capsys.readouterr().err
+    assert main(["check", str(customers), "--clusters", "id", "--sensitive", "sex"]) == 2
+    printed = capsys.readouterr()
+    assert "`--clusters` must hold values that rows share" in printed.err
+    assert re.search(r"Groups: f \(\d+\); m \(\d+\)", printed.out)
+
+
+def test_the_help_of_an_audit_promises_no_draws(capsys):
+    for command, promised in (("check", False), ("fit", True)):
+        assert main([command, "--help"]) == 0
+        printed = told(capsys)
+        assert ("draws made so far are saved" in printed) == promised
+        assert "130 interrupted (Ctrl-C);" in printed
+
+
 def test_codes_are_groups_of_their_own(tmp_path, capsys):
     rng, table, counts = np.random.default_rng(3), tmp_path / "counties.csv", tmp_path / "counts.csv"
     county = rng.choice(1001 + 2 * np.arange(30), 600).astype(str)
@@ -217,6 +247,7 @@ def test_look_alikes_are_told_once(customers, tmp_path, capsys):
         (["--bins", "sex=quartiles"], "`--bins` must name columns of numbers, got the text 'm' in 'sex'"),
         (["--favourable", "platinum"], "`--favourable` must name some of the clusters, not all, got platinum"),
         (["--no-repair", "--moves", "moves.csv"], "`--moves` must come without --no-repair"),
+        (["--features", "id"], "Leave it out, name texts that mean missing in --na, or say how numbers are written"),
         (["--moves", "moves.html"], "`--moves` must end in .csv"),
     ],
 )
@@ -235,7 +266,7 @@ def test_options_of_an_audit_that_cannot_be_meant(customers, capsys, more, text)
             "`--clusters` must name columns of its own, got 'group', which --sensitive names too",
         ),
         (["--standardize"], "`--standardize` must come with --features"),
-        (["--missing", "drop", "--out", "audit.pdf"], "`--out` must end in .html"),
+        (["--missing", "drop", "--out", "audit.pdf"], "`--out` must end in .html for a page, or in .csv or .parquet"),
     ],
 )
 def test_what_cannot_be_meant_is_told_in_one_line(segments, capsys, more, text):

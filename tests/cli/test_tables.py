@@ -40,7 +40,7 @@ def test_features_are_the_numeric_columns_and_the_others_are_told(tmp_path):
     assert (columns.features["income, gross"] == np.arange(1, 13) ** 0.5).all()
     assert str(columns).splitlines() == [
         'features   age (whole numbers), "income, gross" (numbers), code (0 or 1), married (0 or 1)',
-        "sensitive  sex: F (6), M (6)",
+        "sensitive  sex: F (6); M (6)",
         "left out   id (row numbers; name it in --features to take it), year (constant), town (text such as 'x1')",
     ]
 
@@ -206,7 +206,7 @@ def test_numbers_of_parquet_and_feather_keep_their_type_and_it_is_told(tmp_path,
     found = choose_columns(table, Wanted(["sex", "code"]))
     assert str(found).splitlines() == [
         "features   age (whole numbers, int16), income (numbers, float32), wealth (numbers), married (0 or 1, int8)",
-        "sensitive  sex x code: F, code=9 (6), M, code=10 (6)",
+        "sensitive  sex x code: F, code=9 (6); M, code=10 (6)",
         "left out   region (text such as 'north')",
     ]
     assert found.features["income"].dtype == np.float32
@@ -235,7 +235,7 @@ def test_what_cannot_be_standardized_is_named(tmp_path, values):
     ("table", "text"),
     [
         (".", "must be a file, got the folder '.'"),
-        ("people.xls", "`path` must be a file of CSV, Parquet or Feather, got 'people.xls'. Save it as CSV"),
+        ("people.xls", "`TABLE.csv` must be a file of CSV, Parquet or Feather, got 'people.xls'. Save it as CSV"),
         ("nothing.csv", "must be a file that exists, got 'nothing.csv'. Check the name."),
         ("", "`TABLE.csv` must not be empty"),
     ],

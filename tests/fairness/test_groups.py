@@ -11,7 +11,7 @@ import pytest
 
 import bayesfair as bf
 from bayesfair.fairness import encode_groups, merge_small_groups
-from bayesfair.fairness.groups import groups_for_fit
+from bayesfair.fairness.groups import encode_columns, groups_for_fit
 
 SEX, RACE = ["M", "F", "M", "F", "M"], ["b", "a", "a", "a", "b"]
 ONE_COLUMN = {
@@ -258,6 +258,19 @@ def test_features_that_follow_from_the_groups_are_told(kind, frame):
 @pytest.mark.parametrize("groups", [SEX, np.arange(24)], ids=["two groups", "a group for each row"])
 def test_other_features_are_not(groups):
     groups_for_fit(groups, 24, X=pd.DataFrame({"a": np.arange(24.0), "same": 1, "b": REGION}))
+
+
+def test_values_that_say_nothing_alone_keep_the_name_of_their_column_among_several():
+    table = pd.DataFrame({"own": ["yes", "No", "yes"], "code": ["07", "1.5", "x1"], "sex": ["f", "m", "f"]})
+    names = encode_groups(table).names
+    assert names == ("own=No, code=1.5, m", "own=yes, code=07, f", "own=yes, x1, f")
+    assert [part.names for part in encode_columns(table)] == [
+        ("own=No", "own=yes"),
+        ("code=07", "code=1.5", "x1"),
+        ("f", "m"),
+    ]
+    assert encode_groups(table["own"]).names == ("No", "yes")
+    assert encode_groups(table[["own", "sex"]].to_numpy()).names == ("No, m", "yes, f")
 
 
 def test_numbers_of_one_of_several_columns_keep_the_name_of_their_column():

@@ -10,6 +10,8 @@ from scipy import stats
 
 import bayesfair as bf
 from bayesfair._numbers import percent, rows
+from bayesfair.reports.audit_page import below, write_page_of
+from bayesfair.reports.audit_pictures import _wrapped
 
 RATES = {"asian": (900, 800), "black": (1000, 717), "native": (40, 30), "white": (4000, 3628)}  # rows, selected
 
@@ -38,9 +40,12 @@ def found(loans):
 
 @pytest.fixture(scope="module")
 def page(found, tmp_path_factory):
+    return read(found, tmp_path_factory.mktemp("page"))
+
+
+def read(found, folder):
     """{caption: rows of cells as text}, and the whole page."""
-    text = found.write(tmp_path_factory.mktemp("page") / "audit.html").read_text(encoding="utf-8")
-    tables = {}
+    text, tables = found.write(folder / "audit.html").read_text(encoding="utf-8"), {}
     for caption, body in re.findall(r"<caption>(.*?)</caption>(.*?)</table>", text, re.DOTALL):
         lines = re.findall(r"<tr>(.*?)</tr>", body, re.DOTALL)
         cells = [[unescape(cell).strip() for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", line)] for line in lines]
@@ -60,8 +65,11 @@ def test_the_selection_by_race_is_told_as_a_board_asks(found):
     assert "Group black is selected at a rate of 71.7%" in note.text
     assert "group white at 90.7%" in note.text
     assert "Impact ratio: 0.79 (0.76 to 0.82). Below four fifths of the highest rate: black." in note.text
-    assert "1 group below 2% of the rows is left out." in note.text
-    assert "144 allows below 2% of the rows: native (40 rows, 75.0%);" in told["Favourable clusters:"].text
+    assert "1 group below 2% of the rows left out." in note.text
+    assert (
+        ": 5 groups, which hold up to 1% of the rows of an attribute. The largest: native (40 rows, 75.0%);"
+        in told["Favourable clusters:"].text
+    )
 
 
 def test_rates_of_the_page_are_those_of_numpy_and_scipy(page):
@@ -118,7 +126,7 @@ def test_one_figure_is_farthest_on_the_page(page, found):
 
 def test_in_short_is_one_box_for_all_and_one_for_each_attribute(page, found):
     first, second = re.findall(r"<section.*?</section>", page[1], re.DOTALL)[:2]
-    assert first.count('class="note') == 1 + len(found.tests["attribute"].unique())
+    assert first.count('class="note') == 2 + len(found.tests["attribute"].unique())
     assert "Could it be chance?" in second
     assert "Tests: 8 were made" in second.replace("<strong>", "").replace("</strong>", "")
 
@@ -188,3 +196,113 @@ def test_chance_never_reads_as_an_acquittal():
     assert every.kind == note.kind == "caution"
     assert note.headline == "sex: a difference that chance could make."
     assert "These data do not show more than chance would." in note.text
+
+
+def test_in_short_opens_with_the_groups_below_four_fifths(found, page):
+    first = found.notes[0]
+    assert (first.kind, first.headline) == ("bad", "Below four fifths:")
+    assert first.text.startswith("group black is selected at a rate of 71.7%, 0.79 (0.76 to 0.82) times the highest")
+    assert page[1].index("Below four fifths:") < page[1].index("Not balanced:")
+    single = next(note.text for note in found.notes if note.headline.startswith("single:"))
+    assert "Below four fifths of the highest rate: none of the 2 groups." in single
+
+
+def test_of_many_groups_left_out_the_largest_are_told():
+    rng = np.random.default_rng(2)
+    of_all = rng.permutation(np.repeat([f"g{at:02}" for at in range(63)], [400, 400, *range(1, 61), 9]))
+    segment = rng.choice(["gold", "basic"], len(of_all), p=[0.8, 0.2])
+    found = bf.audit(segment, pd.Series(of_all, name="origin"), favourable=["gold"], repair=False)
+    text = next(note.text for note in found.notes if note.headline == "Favourable clusters:")
+    small = found.rates[found.rates["is_small"]]
+    share = percent(small["rows"].sum() / len(of_all))
+    assert f"{len(small)} groups, which hold up to {share} of the rows of an attribute. The largest: g" in text
+    assert text.count(" rows, ") == 3
+    judged = 63 - len(small)
+    box = next(note.text for note in found.notes if note.headline.startswith("origin:"))
+    assert f": none of the {judged} groups that are large enough." in box or "Below four fifths" in str(found.notes[0])
+
+
+@pytest.fixture(scope="module")
+def priced():
+    """An audit with features, whose cheapest clusters move other rows than the fewest moves do."""
+    rng = np.random.default_rng(3)
+    columns = {"own": rng.choice(["no", "yes"], 240, p=[0.7, 0.3]), "sex": rng.choice(["f", "m"], 240)}
+    X = rng.normal(size=(240, 2))
+    segment = np.where(X[:, 0] + (columns["own"] == "yes") > 0.4, "gold", "basic")
+    return bf.audit(segment, pd.DataFrame(columns), X)
+
+
+def test_who_moves_are_the_rows_of_the_repair_with_the_fewest_moves(priced, tmp_path):
+    tables, text = read(priced, tmp_path)
+    n_moved = int(priced.repairs.loc["fewest moves", "moved"])
+    assert 15 < n_moved < len(priced.moves)
+    moved = priced.moves[priced.moves["as given"] != priced.moves["fewest moves"]].head(15)
+    shown = tables["Who moves, with the fewest moves, the first 15"]
+    assert [line[0] for line in shown] == moved.index.astype(str).tolist()
+    assert [line[1:] for line in shown] == moved[["group", "as given", "fewest moves"]].to_numpy().tolist()
+    assert f"{n_moved - 15} more rows would move; --moves moves.csv has them all" in text
+
+
+def test_yes_and_no_have_the_name_of_their_attribute(priced, tmp_path):
+    tables, _ = read(priced, tmp_path)
+    assert {line[1] for line in tables["Clusters by own"]} == {"own=no", "own=yes"}
+    assert "(own)" not in str(priced)
+    assert " of group yes" not in str(priced)
+    own = ["no", "yes", "yes"] * 20
+    alone = bf.audit(["a", "b"] * 30, pd.Series(own, name="own"), favourable=["a"])
+    tables, _ = read(alone, tmp_path)
+    assert {line[0] for line in tables["Selection by own"]} == {"own=no", "own=yes"}
+    assert "roup yes" not in str(alone)
+    assert alone.representation["group"].unique().tolist() == ["no", "yes"]
+
+
+def test_sizes_before_and_after_the_repair_are_told_where_they_are_known(priced, tmp_path):
+    priced.repairs.attrs.pop("sizes", None)
+    assert "Sizes of the clusters" not in read(priced, tmp_path)[1]
+    of_repairs = {
+        "as given": {"basic": 140, "gold": 100},
+        "fewest moves": {"basic": 141, "gold": 99},
+        "cheapest found": {"basic": 140, "gold": 100},
+    }
+    known = priced._replace(repairs=priced.repairs.copy())
+    known.repairs.attrs["sizes"] = of_repairs
+    lines = read(known, tmp_path)[0]["Sizes of the clusters, rows"]
+    assert lines == [["basic", "140", "141", "140"], ["gold", "100", "99", "100"]]
+    told = next(note for note in below(known)["repairs"] if note.headline == "Sizes of the clusters:")
+    assert told.text == "with the fewest moves, basic from 140 to 141 rows; gold from 100 to 99 rows."
+
+
+def test_balance_stands_beside_the_most_that_is_possible(priced, tmp_path, loans):
+    text = read(priced, tmp_path)[1]
+    sizes = priced.representation.groupby(["attribute", "group"])["count"].sum()["own x sex"]
+    most = sizes.min() / sizes.max()
+    assert f"Balance (all rows together: {np.floor(most * 1000) / 1000:.3f})" in text
+    assert priced.repairs["balance"].max() <= most
+    assert "Cheapest found: from there" in text
+    without = priced._replace(repairs=priced.repairs.drop(index="cheapest found"))
+    path = write_page_of(without, tmp_path / "without.html", None, {})
+    assert "Cheapest found: from there" not in path.read_text(encoding="utf-8")
+    rare = bf.audit(["a", "a", "b", "b", "b", "b"], ["f", "m", "m", "m", "m", "m"])
+    assert "Balance (all rows" not in read(rare, tmp_path)[1]
+
+
+def test_every_picture_stands_between_its_heading_and_its_table(page):
+    """What printers keep together is one element, whose text has the attribute first and its table last."""
+    parts = re.findall(
+        r"<div class=short>\s*<h3>(.*?)</h3>\s*<figure.*?</figure>\s*<div.*?<caption>(.*?)<", page[1], re.DOTALL
+    )
+    assert ("Rates of selection by race", "Selection by race") in parts
+    assert ("Shares of the clusters by single", "Clusters by single") in parts
+    figures = re.findall(r"</h3>\s*<figure", page[1])
+    assert len(figures) == page[1].count("<figure")
+
+
+def test_long_names_in_pictures_differ_where_the_names_do():
+    names = [
+        f"White, female, 45 to under 62, own_home=no, self_employed={own}, {kind}"
+        for own in ("no", "yes")
+        for kind in "mw"
+    ]
+    assert len({_wrapped(name) for name in names}) == 4
+    assert max(len(line) for name in names for line in _wrapped(name, ", Premium").splitlines()) <= 24
+    assert _wrapped("f", ", gold") == "f, gold"

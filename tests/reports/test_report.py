@@ -158,7 +158,10 @@ def test_the_page_says_that_one_table_is_the_point_estimate_and_the_other_the_dr
     assert said.startswith(
         "The first table describes the point estimate, where every row is in one cluster, the second the"
     )
-    assert said in bf.report(tree, tmp_path / "page.html").read_text(encoding="utf-8")
+    page = bf.report(tree, tmp_path / "page.html").read_text(encoding="utf-8")
+    assert said in page
+    in_short = page.partition("<section")[2].partition("</section>")[0]
+    assert ("<strong>Clusters that run together:</strong>" in in_short) == says_more
     outside = 0
     drawn, cluster = flat_labels(tree), reference_partition(tree)
     for feature in X.T:
