@@ -18,6 +18,7 @@ from bayesfair._numbers import (
     significant,
 )
 from bayesfair.fairness.balanced import is_exact
+from bayesfair.fairness.chance import farthest, shortfalls
 from bayesfair.posterior.diagnostics import Note
 from bayesfair.reports.audit_pictures import draw_flows, draw_rates, draw_shares
 from bayesfair.reports.contents import table_of_distances
@@ -50,7 +51,7 @@ def below(found):
     repairs = [] if found.moves is None else [Note("plain", "Repair:", _of_repair(found)), *_of_flows(found.moves)]
     return {
         "rates": _of_favourable(found),
-        "tests": _of_tests(found.tests),
+        "tests": _of_tests(found.tests, found.representation.attrs["pairs"]),
         "groups": _of_shortfalls(found.representation),
         "repairs": repairs,
         "distances": [] if found.distances is None else [_of_distances(found.distances)],
@@ -76,8 +77,8 @@ def _balance(found, constraint):
         text = "every attribute by itself, to within one row. No counts were found that balance the combinations too, which "
         return "good", "Balanced as far as whole rows allow:", f"{text}are within {room:.0f} rows."
     text = "" if exact else f"balanced would mean that {constraint.said()}."
-    clear = found.tests.loc[found.tests["beyond_chance"], "attribute"].unique()
-    if len(clear):
+    clear = _clear(found)
+    if clear:
         kind, said = "bad", f"Clear differences beyond chance by {listed(clear)}."
     else:
         kind, said = "caution", EACH_BY_CHANCE
@@ -98,6 +99,8 @@ def _of_attributes(found):
     off = found.repairs.loc[GIVEN, "off_by"] >= 1
     notes = []
     for name, counts in found.representation.groupby("attribute", sort=False):
+        if name in found.representation.attrs["pairs"]:
+            continue
         verdicts = {}
         if found.rates.attrs["favourable"] is not None:
             rates = found.rates[found.rates["attribute"] == name]
@@ -107,7 +110,52 @@ def _of_attributes(found):
                 _farthest(counts, "Largest difference"), counts["excess"].abs().max(), tests.loc[name, CLUSTERS]
             )
         notes += [_box(name, verdicts)] if verdicts else []
-    return notes
+    return [*notes[:-1], *_of_pairs(found), *notes[-1:]]
+
+
+def _clear(found):
+    """What has a test beyond chance; of pairs only those with neither attribute among them."""
+    clear, pairs = (
+        found.tests.loc[found.tests["beyond_chance"], "attribute"].unique(),
+        found.representation.attrs["pairs"],
+    )
+    return [name for name in clear if not {*pairs.get(name, ())} & {*clear}]
+
+
+def _of_pairs(found):
+    """One box for all pairs of three attributes or more: which are beyond chance, and which groups are below four fifths.
+
+    A repair does not balance pairs: of balanced clusters it only tells findings.
+    """
+    pairs, favourable = found.representation.attrs["pairs"], found.rates.attrs["favourable"] is not None
+    tests, rates = (table[table["attribute"].isin(pairs)] for table in (found.tests, found.rates))
+    beyond, flagged = (
+        tests.loc[tests["beyond_chance"], "attribute"].unique(),
+        rates[rates["below_four_fifths"] & favourable],
+    )
+    if not pairs or (found.repairs.loc[GIVEN, "is_balanced"] and not len(beyond) and flagged.empty):
+        return []
+    kind, words = LEVELS[2 if len(beyond) else 1]
+    text = f"{counted(len(pairs), 'pair')} were looked at. Beyond chance: {listed(beyond) or 'none'}."
+    if favourable:
+        n_judged = sum(rates.attrs["judged"][name] for name in pairs)
+        told = _flagged_in_pairs(flagged) or f"none of the {counted(n_judged, 'group')} that are large enough"
+        text += f" Below four fifths of the highest rate in a pair: {told}."
+    return [Note(kind, f"Pairs of attributes: {words}.", text)]
+
+
+def _flagged_in_pairs(flagged):
+    """The groups, the lowest ratio first."""
+    flagged = flagged.sort_values("ratio", kind="stable")
+    told = [f"{row['group']} ({row['attribute']}) with {_ratio(row)}" for _, row in flagged.iterrows()]
+    return "; ".join(told[:TOLD]) + (f"; and {len(told) - TOLD} more" if len(told) > TOLD else "")
+
+
+def _shown(found):
+    """The attributes whose tables the page shows: of pairs those that show more than their attributes."""
+    pairs, flagged = found.representation.attrs["pairs"], found.rates.loc[found.rates["below_four_fifths"], "attribute"]
+    telling = {*_clear(found), *(flagged if found.rates.attrs["favourable"] is not None else ())}
+    return [name for name in found.tests["attribute"].unique() if name not in pairs or name in telling]
 
 
 def _box(name, verdicts):
@@ -130,7 +178,7 @@ def _verdict(size, off, test):
 
 def _farthest(table, lead="Farthest from its share"):
     """The count that is farthest from its share; one figure has the usual lead on a page."""
-    worst = table.loc[table["excess"].abs().idxmax()]
+    worst = farthest(table)
     if abs(worst["excess"]) < 1e-9:
         return "Every count is its share."
     return (
@@ -148,7 +196,8 @@ def _of_favourable(found):
     total = rates.groupby("attribute")[["selected", "rows"]].sum().iloc[0]
     said = f"{listed(found.rates.attrs['favourable'])}, {total['selected']:,} of {total['rows']:,} rows "
     said += f"({_rate(total['selected'] / total['rows'])})."
-    return [Note("plain", "Favourable clusters:", said + _left_out(rates[rates["is_small"]]))]
+    small = rates["is_small"] & ~rates["attribute"].isin(found.representation.attrs["pairs"])
+    return [Note("plain", "Favourable clusters:", said + _left_out(rates[small]))]
 
 
 def _rows_off(rates):
@@ -201,7 +250,7 @@ def _ratio(row):
     return f"{row['ratio']:.2f}{ends}"
 
 
-def _of_tests(tests):
+def _of_tests(tests, pairs):
     """How many tests were made, if there are several, and which findings Holm's correction leaves."""
     tests = different(tests)
     if len(tests) == 1:
@@ -209,8 +258,10 @@ def _of_tests(tests):
     alone, found = 1 - tests.attrs["level"], tests[tests["beyond_chance"]]
     weak = found.loc[found["p_holm"] > alone, "attribute"].unique()
     names = tests["attribute"].unique()
+    known = [name for name in names if name not in pairs]
+    known = [*known[:-1], counted(len(names) - len(known), "pair"), known[-1]] if len(names) > len(known) else known
     both = f", by {' and by '.join(tests['question'].unique())}" if len(tests) > len(names) else ""
-    text = f"{len(tests)} were made, of {listed(names)}{both}. Each is decided by its own p. Without any relation, "
+    text = f"{len(tests)} were made, of {listed(known)}{both}. Each is decided by its own p. Without any relation, "
     text += f"each raises a false alarm with a probability of {percent(alone)}. "
     if len(weak):
         rest = f"After Holm's correction for all {len(tests)}, chance could make the difference for {listed(weak)}: a hint."
@@ -230,18 +281,23 @@ def _group(row, table):
 
 
 def _of_shortfalls(table):
-    """What is missing where, the largest first, as one note; none if nothing is. Combinations are left to the table."""
-    last = table["attribute"].iloc[-1]
-    each = table[table["attribute"] != last] if table.attrs["is_crossed"] else table
-    short = each[each["excess"] <= -1]
+    """What is missing where beyond chance, as one note; none if nothing is. Combinations of more than two are left out."""
+    last, favourable = table["attribute"].iloc[-1], table.attrs["favourable"] is not None
+    short = shortfalls(table[table["attribute"] != last] if table.attrs["pairs"] else table)
     told = [
         f"Cluster {row['cluster']} holds {row['count']:,} of group {_group(row, table)}; its share would be "
         f"{row['expected']:,.1f}, so {rows_away(-row['excess'])} are missing ({percent(row['share_of_cluster'])} of the "
         f"cluster, {percent(row['share_of_all'])} of all rows)."
-        for _, row in short.nsmallest(TOLD, "excess").iterrows()
+        for _, row in short.head(TOLD).iterrows()
     ]
-    told += [f"The table has {len(short) - len(told):,} more."] if len(short) > len(told) else []
-    return [Note("plain", "Who is short of what:", " ".join(told))] if told else []
+    told += [f"There are {len(short) - len(told):,} more."] if len(short) > len(told) else []
+    rule = f"Counts beyond chance{' in favourable clusters' if favourable else ''}, the largest missing part of a share first."
+    rule += (
+        " Of pairs, only those that lack more than twice what each attribute alone does."
+        if table.attrs["pairs"]
+        else ""
+    )
+    return [Note("plain", "Who is short of what:", " ".join([rule, *told]))] if told else []
 
 
 def _of_repair(found):
@@ -344,7 +400,7 @@ def write_page_of(audit, path, title, provenance):
     heading = title or f"Audit of {counted(len(audit.clusters) - 1, 'cluster')} of {every['size']:,.0f} rows"
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     moves = None if audit.moves is None else as_table(audit.moves.head(SHOWN_ROWS).rename_axis("row").reset_index())
-    flows = None if audit.moves is None else flows_of(audit.moves)
+    flows, shown = None if audit.moves is None else flows_of(audit.moves), _shown(audit)
     return write_page(
         page_place(path),
         "audit.html",
@@ -353,9 +409,11 @@ def write_page_of(audit, path, title, provenance):
         lower=lower,
         level=audit.representation.attrs["level"],
         tests=_tests(audit.tests),
-        rates=[(name, *_rates(part)) for name, part in audit.rates.groupby("attribute", sort=False)],
+        rates=[(name, *_rates(part)) for name, part in audit.rates.groupby("attribute", sort=False) if name in shown],
         is_selection=audit.rates.attrs["favourable"] is not None,
-        representation=[_counts(name, part) for name, part in audit.representation.groupby("attribute", sort=False)],
+        representation=[
+            _counts(name, part) for name, part in audit.representation.groupby("attribute", sort=False) if name in shown
+        ],
         repairs=_repairs(audit.repairs, audit.representation),
         moves=moves,
         more_moves=0 if moves is None else len(audit.moves) - len(moves[1]),
