@@ -125,14 +125,14 @@ def shortfalls(table):
     """The rows of a `representation` that are short beyond chance, those that lack the largest part of their share first.
 
     With attrs["favourable"] only those of favourable clusters: too few elsewhere harms nobody. attrs["pairs"] names pairs of
-    attributes, {pair: {attribute: {group of the pair: that of the attribute}}}. A group of a pair has to lack more than twice
-    the part that each attribute's group does.
+    attributes, {pair: {attribute: {group of the pair: that of the attribute}}}. A group of a pair has to lack a larger
+    part than the groups of its two attributes do together.
     """
     favourable, pairs = table.attrs["favourable"], table.attrs["pairs"]
     table = table.assign(part=table["excess"] / table["expected"])
     known = table.set_index(["attribute", "cluster", "group"])["part"].to_dict()
     tells = [
-        all(part < 2 * known[name, cluster, of[group]] for name, of in pairs.get(attribute, {}).items())
+        part < sum(min(known[name, cluster, of[group]], 0.0) for name, of in pairs.get(attribute, {}).items())
         for (attribute, cluster, group), part in known.items()
     ]
     short = table[table["beyond_chance"] & (table["excess"] < 0) & np.array(tells, bool)]

@@ -292,11 +292,7 @@ def _of_shortfalls(table):
     ]
     told += [f"There are {len(short) - len(told):,} more."] if len(short) > len(told) else []
     rule = f"Counts beyond chance{' in favourable clusters' if favourable else ''}, the largest missing part of a share first."
-    rule += (
-        " Of pairs, only those that lack more than twice what each attribute alone does."
-        if table.attrs["pairs"]
-        else ""
-    )
+    rule += " Of pairs, only those that lack more than their two attributes together." if table.attrs["pairs"] else ""
     return [Note("plain", "Who is short of what:", " ".join([rule, *told]))] if told else []
 
 

@@ -201,7 +201,7 @@ def test_favourable_clusters_are_some_of_the_clusters(loans, favourable, text):
 def test_who_is_short_in_favourable_clusters_only_beyond_chance(found):
     (short,) = [note.text for note in found.notes if note.headline == "Who is short of what:"]
     rule = "Counts beyond chance in favourable clusters, the largest missing part of a share first. Of pairs, only those that"
-    assert short.startswith(f"{rule} lack more than twice what each attribute alone does. Cluster ")
+    assert short.startswith(f"{rule} lack more than their two attributes together. Cluster ")
     assert "(race)" in short
     assert "Cluster basic" not in short
     assert "(single)" not in short
