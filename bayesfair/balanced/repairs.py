@@ -12,7 +12,7 @@ from bayesfair.balanced.descent import PASSES, descend
 from bayesfair.balanced.labels import ROUNDS, ROWS_WITH_RUNGS, alternate, in_own_units
 from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.balanced.transport import assign
-from bayesfair.fairness.balanced import BalanceConstraint, WithinOnePerson, nearest_counts
+from bayesfair.fairness.balanced import GAP, BalanceConstraint, WithinOnePerson, nearest_counts
 from bayesfair.fairness.counts_of_sizes import WIDEST, counts_of_sizes, nearest_sizes
 
 SEARCHED = 24  # counts up to which the sizes of clusters are searched too
@@ -36,7 +36,8 @@ class Repair(NamedTuple):
 class Moves(NamedTuple):
     """Balanced counts (clusters, groups) and the number of rows that have to move.
 
-    room: every count is less than so many rows from its share; above 1 where attributes leave their combinations none such.
+    room: every balanced count is less than so many rows from its share; above 1 where attributes leave their combinations none
+    such. Combinations that are not balanced do not count.
     """
 
     counts: np.ndarray
@@ -45,16 +46,18 @@ class Moves(NamedTuple):
 
 
 def moves_needed(constraint: BalanceConstraint, counts) -> Moves | None:
-    """The moves from counts (K, J) to balanced ones, few or, in small tables, the fewest up to 1%; None if none are found.
+    """The moves from counts (K, J) to balanced ones, few or, in small tables, the fewest; None if none are found.
 
-    A larger table is solved at two sets of sizes of its clusters: those it has, and those of the relaxed program.
+    Of a Balance, those of more than `SEARCHED` counts are the fewest up to 1%. Of exact balance they are looked for at two sets
+    of sizes of its clusters: those it has, and those of the relaxed program.
     """
     sizes, exact = counts.sum(0), isinstance(constraint, WithinOnePerson)
     if constraint.satisfied(counts).all():
         return Moves(counts, 0)
     if counts.size <= (SEARCHED if exact else SEARCHED_FOR_BALANCE):
+        gap = 0.0 if counts.size <= SEARCHED else GAP
         with suppress(ValueError):
-            balanced = nearest_counts(constraint, sizes, counts, widest=counts.sum())
+            balanced = nearest_counts(constraint, sizes, counts, widest=counts.sum(), gap=gap)
             return Moves(balanced, _moved(counts, balanced))
     if not exact:
         return None
@@ -63,7 +66,9 @@ def moves_needed(constraint: BalanceConstraint, counts) -> Moves | None:
     tried = [counts.sum(1)]
     tried += [nearest_sizes(counts, sizes, member, together=together)] if counts.size <= RELAXED else []
     found = [counts_of_sizes(counts, sizes, held, member, rooms) for held in tried]
-    moves = [Moves(one.counts, _moved(counts, one.counts), one.room) for one in found if one is not None]
+    moves = [
+        Moves(one.counts, _moved(counts, one.counts), one.room if together else 1) for one in found if one is not None
+    ]
     return min(moves, key=lambda one: (one.room, one.number), default=None)
 
 

@@ -22,6 +22,7 @@ MARGIN = 1e-5  # in rows: keeps a rounded programme inside strict inequalities
 WIDEST = 8  # in rows: distance from the wanted counts that is searched first
 RUNGS = 0.9, 0.8, 0.6, 0.4, 0.2  # of the data's own Balance
 FEW = 24  # counts up to which the sizes of clusters are sought together with them
+GAP = 0.01  # of an integer programme: how far its answer may be from the best, as a share
 NODES = 20_000  # limit of the branch and bound, independent of the clock
 
 
@@ -272,12 +273,15 @@ def _checked(min_balance, sizes, attribute):
     return least
 
 
-def nearest_counts(constraint: BalanceConstraint, sizes, wanted: Float[ndarray, "clusters groups"], widest=WIDEST):
+def nearest_counts(
+    constraint: BalanceConstraint, sizes, wanted: Float[ndarray, "clusters groups"], widest=WIDEST, gap=GAP
+):
     """Counts (K, J) in S near those `wanted`; `sizes` (J,): everybody is somewhere. An error if S is empty, or seems so.
 
     Integer programmes, solved by HiGHS through `scipy.optimize.milp`: the nearest (in the sum of differences) of those that
     round each count up or down; where there are none, the nearest within `widest` rows; where there are none, of all.
-    Several attributes with many counts have a shorter one for given sizes of the clusters, which are tried in turn.
+    Several attributes with many counts have a shorter one for given sizes of the clusters, which are tried in turn. `gap`: by
+    which share the sum may be above the least.
     """
     n_clusters, remedy = len(wanted), "Ask for at most as many clusters as rows."
     check_integer("n_clusters", n_clusters, maximum=int(np.sum(sizes)), remedy=remedy)
@@ -287,7 +291,7 @@ def nearest_counts(constraint: BalanceConstraint, sizes, wanted: Float[ndarray, 
             return counts
     else:
         for room in (0, widest, np.sum(sizes)):
-            counts = _solved(constraint, sizes, wanted, room)
+            counts = _solved(constraint, sizes, wanted, room, gap=gap)
             if counts is not None:
                 return counts
     raise ValueError(_why_empty(constraint, sizes, n_clusters))
@@ -304,7 +308,7 @@ def _of_several(constraint, sizes, wanted):
     return None
 
 
-def _solved(constraint, sizes, wanted, room, margin=0.0):
+def _solved(constraint, sizes, wanted, room, margin=0.0, gap=GAP):
     """Counts in S: the wanted ones rounded up or down, then up to `room` more or less; None without a solution.
 
     The unknowns are which are rounded up, and how many more and fewer there are. `margin` tightens inequalities.
@@ -322,14 +326,14 @@ def _solved(constraint, sizes, wanted, room, margin=0.0):
         integrality=np.ones(3 * low.size),
         bounds=Bounds(0, np.concatenate([one, many, np.minimum(many, low)])),
         constraints=LinearConstraint(rows @ change, least - rows @ low, most - rows @ low),
-        options={"node_limit": NODES, "mip_rel_gap": 0.01},
+        options={"node_limit": NODES, "mip_rel_gap": gap},
     )
     if result.x is None:
         return None
     counts = np.rint(low + change @ result.x).astype(np.int64).reshape(wanted.shape)
     if constraint.satisfied(counts).all():
         return counts
-    return None if margin else _solved(constraint, sizes, wanted, room, MARGIN)
+    return None if margin else _solved(constraint, sizes, wanted, room, MARGIN, gap)
 
 
 def _space(constraint, sizes, n_clusters, margin=0.0):

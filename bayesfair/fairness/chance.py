@@ -16,6 +16,7 @@ from bayesfair._names import DataFrame
 from bayesfair.fairness.groups import Groups
 
 CHI_SQUARE, EXACT, PERMUTED = "chi-square test", "Fisher's exact test", "permutation test"
+SAME = 1e-6  # of a row: rounding
 DRAWN, BLOCK, SEED = 9_999, 200_000, 0  # tables of a permutation test, and their counts drawn at once: Ctrl-C waits
 
 
@@ -105,6 +106,38 @@ def representation(assignment, clusters, attributes: Mapping[str, Groups], level
     table["beyond_chance"] = (table["count"] < table["low"]) | (table["count"] > table["high"])
     table.attrs.update(level=level, counts_looked_at=looks)
     return table
+
+
+def farthest(table):
+    """The row of a `representation` whose count is farthest from its share.
+
+    Of several as far, one that is to a group's harm comes first, then that of the smaller group, then the earlier one. With
+    attrs["favourable"] too few in these clusters and too many elsewhere is harm; without, too few.
+    """
+    off = table["excess"].abs()
+    worst = table[off >= off.max() - SAME]
+    few, favourable = worst["excess"] < 0, table.attrs["favourable"]
+    harmed = few if favourable is None else few == worst["cluster"].isin(favourable)
+    return worst.assign(spared=~harmed).sort_values(["spared", "share_of_all"], kind="stable").iloc[0][table.columns]
+
+
+def shortfalls(table):
+    """The rows of a `representation` that are short beyond chance, those that lack the largest part of their share first.
+
+    With attrs["favourable"] only those of favourable clusters: too few elsewhere harms nobody. attrs["pairs"] names pairs of
+    attributes, {pair: {attribute: {group of the pair: that of the attribute}}}. A group of a pair has to lack a larger
+    part than the groups of its two attributes do together.
+    """
+    favourable, pairs = table.attrs["favourable"], table.attrs["pairs"]
+    table = table.assign(part=table["excess"] / table["expected"])
+    known = table.set_index(["attribute", "cluster", "group"])["part"].to_dict()
+    tells = [
+        part < sum(min(known[name, cluster, of[group]], 0.0) for name, of in pairs.get(attribute, {}).items())
+        for (attribute, cluster, group), part in known.items()
+    ]
+    short = table[table["beyond_chance"] & (table["excess"] < 0) & np.array(tells, bool)]
+    short = short if favourable is None else short[short["cluster"].isin(favourable)]
+    return short.sort_values("part", kind="stable").drop(columns="part")
 
 
 def _different(counts):

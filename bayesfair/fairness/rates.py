@@ -17,7 +17,7 @@ def selection_rates(attributes: Mapping[str, Groups], outcomes: Mapping[object, 
     Columns: `rows`, `selected`; `rate` with `low` and `high`, Wilson's interval; `is_small`, below 2% of all rows; `ratio` to
     the highest rate of a group that is not small (of any group, where all are), with `ratio_low` and `ratio_high`, Katz's
     interval, NaN for that group itself; `below_four_fifths`, never of a small group. Each interval by itself has the
-    probability `level`.
+    probability `level`. attrs: `judged`, the number of every attribute's groups that are not small.
     """
     import pandas as pd
 
@@ -26,7 +26,9 @@ def selection_rates(attributes: Mapping[str, Groups], outcomes: Mapping[object, 
         for name, groups in attributes.items()
         for outcome, selected in outcomes.items()
     ]
-    return pd.concat(tables, ignore_index=True)
+    table = pd.concat(tables, ignore_index=True)
+    table.attrs["judged"] = {name: int((~_are_small(groups.sizes)).sum()) for name, groups in attributes.items()}
+    return table
 
 
 def _of_groups(groups, selected, level):
@@ -34,7 +36,7 @@ def _of_groups(groups, selected, level):
     import pandas as pd
 
     rows, held = groups.sizes, np.bincount(groups.code[selected], minlength=len(groups.names))
-    rate, is_small = held / rows, rows < SMALL * rows.sum()
+    rate, is_small = held / rows, _are_small(rows)
     best = int(np.where(is_small & (not is_small.all()), -1, rate).argmax())
     low, high = wilson(held, rows, level)
     ratio, *ends = np.array([_ratio(*one, held[best], rows[best], level) for one in zip(held, rows)]).T
@@ -43,6 +45,10 @@ def _of_groups(groups, selected, level):
     columns = {"group": groups.names, "rows": rows, "selected": held, "rate": rate, "low": low, "high": high}
     columns |= {"is_small": is_small, "ratio": ratio, "ratio_low": ends[0], "ratio_high": ends[1]}
     return pd.DataFrame(columns | {"below_four_fifths": ~is_small & (ratio < FOUR_FIFTHS)})
+
+
+def _are_small(sizes):
+    return sizes < SMALL * sizes.sum()
 
 
 def wilson(selected, rows, level):

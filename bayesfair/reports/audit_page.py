@@ -18,6 +18,7 @@ from bayesfair._numbers import (
     significant,
 )
 from bayesfair.fairness.balanced import is_exact
+from bayesfair.fairness.chance import farthest, shortfalls
 from bayesfair.fairness.groups import is_bare
 from bayesfair.posterior.diagnostics import Note
 from bayesfair.reports.audit_pictures import draw_flows, draw_rates, draw_shares
@@ -66,7 +67,7 @@ def below(found):
     repairs += _of_sizes(found.repairs)
     return {
         "rates": _of_favourable(found),
-        "tests": _of_tests(found.tests),
+        "tests": _of_tests(found.tests, found.representation.attrs["pairs"]),
         "groups": _of_shortfalls(found.representation),
         "repairs": repairs,
         "distances": [] if found.distances is None else [_of_distances(found.distances)],
@@ -110,8 +111,8 @@ def _balance(found, constraint):
         text = "every attribute by itself, to within one row. No counts were found that balance the combinations too, which "
         return "good", "Balanced as far as whole rows allow:", f"{text}are within {room:.0f} rows."
     text = "" if exact else f"balanced would mean that {constraint.said()}."
-    clear = found.tests.loc[found.tests["beyond_chance"], "attribute"].unique()
-    if len(clear):
+    clear = _clear(found)
+    if clear:
         kind, said = "bad", f"Clear differences beyond chance by {listed(clear)}."
     else:
         kind, said = "caution", EACH_BY_CHANCE
@@ -132,6 +133,8 @@ def _of_attributes(found):
     off = found.repairs.loc[GIVEN, "off_by"] >= 1
     notes = []
     for name, counts in found.representation.groupby("attribute", sort=False):
+        if name in found.representation.attrs["pairs"]:
+            continue
         verdicts = {}
         if found.rates.attrs["favourable"] is not None:
             rates = found.rates[found.rates["attribute"] == name]
@@ -141,7 +144,52 @@ def _of_attributes(found):
                 _farthest(counts, "Largest difference"), counts["excess"].abs().max(), tests.loc[name, CLUSTERS]
             )
         notes += [_box(name, verdicts)] if verdicts else []
-    return notes
+    return [*notes[:-1], *_of_pairs(found), *notes[-1:]]
+
+
+def _clear(found):
+    """What has a test beyond chance; of pairs only those with neither attribute among them."""
+    clear, pairs = (
+        found.tests.loc[found.tests["beyond_chance"], "attribute"].unique(),
+        found.representation.attrs["pairs"],
+    )
+    return [name for name in clear if not {*pairs.get(name, ())} & {*clear}]
+
+
+def _of_pairs(found):
+    """One box for all pairs of three attributes or more: which are beyond chance, and which groups are below four fifths.
+
+    A repair does not balance pairs: of balanced clusters it only tells findings.
+    """
+    pairs, favourable = found.representation.attrs["pairs"], found.rates.attrs["favourable"] is not None
+    tests, rates = (table[table["attribute"].isin(pairs)] for table in (found.tests, found.rates))
+    beyond, flagged = (
+        tests.loc[tests["beyond_chance"], "attribute"].unique(),
+        rates[rates["below_four_fifths"] & favourable],
+    )
+    if not pairs or (found.repairs.loc[GIVEN, "is_balanced"] and not len(beyond) and flagged.empty):
+        return []
+    kind, words = LEVELS[2 if len(beyond) else 1]
+    text = f"{counted(len(pairs), 'pair')} were looked at. Beyond chance: {listed(beyond) or 'none'}."
+    if favourable:
+        n_judged = sum(rates.attrs["judged"][name] for name in pairs)
+        told = _flagged_in_pairs(flagged) or f"none of the {counted(n_judged, 'group')} that are large enough"
+        text += f" Below four fifths of the highest rate in a pair: {told}."
+    return [Note(kind, f"Pairs of attributes: {words}.", text)]
+
+
+def _flagged_in_pairs(flagged):
+    """The groups, the lowest ratio first."""
+    flagged = flagged.sort_values("ratio", kind="stable")
+    told = [f"{row['group']} ({row['attribute']}) with {_ratio(row)}" for _, row in flagged.iterrows()]
+    return "; ".join(told[:TOLD]) + (f"; and {len(told) - TOLD} more" if len(told) > TOLD else "")
+
+
+def _shown(found):
+    """The attributes whose tables the page shows: of pairs those that show more than their attributes."""
+    pairs, flagged = found.representation.attrs["pairs"], found.rates.loc[found.rates["below_four_fifths"], "attribute"]
+    telling = {*_clear(found), *(flagged if found.rates.attrs["favourable"] is not None else ())}
+    return [name for name in found.tests["attribute"].unique() if name not in pairs or name in telling]
 
 
 def _box(name, verdicts):
@@ -164,7 +212,7 @@ def _verdict(size, off, test):
 
 def _farthest(table, lead="Farthest from its share"):
     """The count that is farthest from its share; one figure has the usual lead on a page."""
-    worst = table.loc[table["excess"].abs().idxmax()]
+    worst = farthest(table)
     if abs(worst["excess"]) < 1e-9:
         return "Every count is its share."
     return (
@@ -182,7 +230,8 @@ def _of_favourable(found):
     total = rates.groupby("attribute")[["selected", "rows"]].sum().iloc[0]
     said = f"{listed(found.rates.attrs['favourable'])}, {total['selected']:,} of {total['rows']:,} rows "
     said += f"({_rate(total['selected'] / total['rows'])})."
-    return [Note("plain", "Favourable clusters:", said + _left_out(rates[rates["is_small"]], rates))]
+    small = rates["is_small"] & ~rates["attribute"].isin(found.representation.attrs["pairs"])
+    return [Note("plain", "Favourable clusters:", said + _left_out(rates[small], rates))]
 
 
 def _rows_off(rates):
@@ -202,8 +251,8 @@ def _of_ratios(rates):
     )
     if low["rate"] == high["rate"]:
         return f"Every group is selected at a rate of {_rate(low['rate'])}.{left_out}"
-    n_judged = rates.attrs.get("judged", {}).get(rates["attribute"].iloc[0], int((~rates["is_small"]).sum()))
-    none = f"none of the {counted(n_judged, 'group')}{' that are large enough' * bool(n_small)}"
+    large = int((~rates["is_small"]).sum())
+    none = f"none of the {counted(large, 'group')}{' that are large enough' * bool(n_small)}"
     flagged = "; ".join(judged.loc[judged["below_four_fifths"], "group"])
     return (
         f"Group {low['group']} is selected at a rate of {_rate_and_interval(low)}, group {high['group']} at "
@@ -247,7 +296,7 @@ def _ratio(row):
     return f"{row['ratio']:.2f}{ends}"
 
 
-def _of_tests(tests):
+def _of_tests(tests, pairs):
     """How many tests were made, if there are several, and which findings Holm's correction leaves."""
     tests = different(tests)
     if len(tests) == 1:
@@ -255,8 +304,10 @@ def _of_tests(tests):
     alone, found = 1 - tests.attrs["level"], tests[tests["beyond_chance"]]
     weak = found.loc[found["p_holm"] > alone, "attribute"].unique()
     names = tests["attribute"].unique()
+    known = [name for name in names if name not in pairs]
+    known = [*known[:-1], counted(len(names) - len(known), "pair"), known[-1]] if len(names) > len(known) else known
     both = f", by {' and by '.join(tests['question'].unique())}" if len(tests) > len(names) else ""
-    text = f"{len(tests)} were made, of {listed(names)}{both}. Each is decided by its own p. Without any relation, "
+    text = f"{len(tests)} were made, of {listed(known)}{both}. Each is decided by its own p. Without any relation, "
     text += f"each raises a false alarm with a probability of {percent(alone)}. "
     if len(weak):
         rest = f"After Holm's correction for all {len(tests)}, chance could make the difference for {listed(weak)}: a hint."
@@ -277,18 +328,19 @@ def _group(row, table):
 
 
 def _of_shortfalls(table):
-    """What is missing where, the largest first, as one note; none if nothing is. Combinations are left to the table."""
-    last = table["attribute"].iloc[-1]
-    each = table[table["attribute"] != last] if table.attrs["is_crossed"] else table
-    short = each[each["excess"] <= -1]
+    """What is missing where beyond chance, as one note; none if nothing is. Combinations of more than two are left out."""
+    last, favourable = table["attribute"].iloc[-1], table.attrs["favourable"] is not None
+    short = shortfalls(table[table["attribute"] != last] if table.attrs["pairs"] else table)
     told = [
         f"Cluster {row['cluster']} holds {row['count']:,} of group {_group(row, table)}; its share would be "
         f"{row['expected']:,.1f}, so {rows_away(-row['excess'])} are missing ({percent(row['share_of_cluster'])} of the "
         f"cluster, {percent(row['share_of_all'])} of all rows)."
-        for _, row in short.nsmallest(TOLD, "excess").iterrows()
+        for _, row in short.head(TOLD).iterrows()
     ]
-    told += [f"The table has {len(short) - len(told):,} more."] if len(short) > len(told) else []
-    return [Note("plain", "Who is short of what:", " ".join(told))] if told else []
+    told += [f"There are {len(short) - len(told):,} more."] if len(short) > len(told) else []
+    rule = f"Counts beyond chance{' in favourable clusters' if favourable else ''}, the largest missing part of a share first."
+    rule += " Of pairs, only those that lack more than their two attributes together." if table.attrs["pairs"] else ""
+    return [Note("plain", "Who is short of what:", " ".join([rule, *told]))] if told else []
 
 
 def _of_repair(found):
@@ -345,7 +397,7 @@ def _of_flows(moves):
 
 def _of_sizes(repairs):
     """The clusters that the repair with the fewest moves makes larger or smaller, if sizes are known."""
-    sizes = repairs.attrs.get("sizes") or {}
+    sizes = repairs.attrs["sizes"]
     if FEWEST not in sizes or not repairs.loc[FEWEST, "moved"]:
         return []
     given, after = sizes[GIVEN], sizes[FEWEST]
@@ -408,7 +460,7 @@ def write_page_of(audit, path, title, provenance):
     every, lower = audit.clusters.iloc[-1], below(audit)
     heading = title or f"Audit of {counted(len(audit.clusters) - 1, 'cluster')} of {every['size']:,.0f} rows"
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    moved = None if audit.moves is None else movers(audit.moves)
+    moved, shown = None if audit.moves is None else movers(audit.moves), _shown(audit)
     moves = None if moved is None else as_table(moved.head(SHOWN_ROWS).rename_axis("row").reset_index())
     flows = None if moved is None else flows_of(audit.moves)
     return write_page(
@@ -419,11 +471,13 @@ def write_page_of(audit, path, title, provenance):
         lower=lower,
         level=audit.representation.attrs["level"],
         tests=_tests(audit.tests),
-        rates=[(name, *_rates(part)) for name, part in audit.rates.groupby("attribute", sort=False)],
+        rates=[(name, *_rates(part)) for name, part in audit.rates.groupby("attribute", sort=False) if name in shown],
         is_selection=audit.rates.attrs["favourable"] is not None,
-        representation=[_counts(name, part) for name, part in audit.representation.groupby("attribute", sort=False)],
+        representation=[
+            _counts(name, part) for name, part in audit.representation.groupby("attribute", sort=False) if name in shown
+        ],
         repairs=_repairs(audit),
-        sizes=_sizes(audit.repairs.attrs.get("sizes")),
+        sizes=_sizes(audit.repairs.attrs["sizes"]),
         has_balance=_has_balance(audit),
         has_cheapest=CHEAPEST in audit.repairs.index,
         moves=moves,

@@ -1,5 +1,7 @@
 """`audit`: given clusters, their groups, and the moves that would balance them."""
 
+from difflib import get_close_matches
+from itertools import combinations
 from os import PathLike
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -21,12 +23,12 @@ from bayesfair._check import (
 from bayesfair._names import DataFrame, DataTree
 from bayesfair._partitions import tables_with
 from bayesfair._progress import in_one_place, progress
-from bayesfair._scaling import noted_scaling, standardise
+from bayesfair._scaling import noted_scaling, standardise, warn_of_scales
 from bayesfair._settings import declared
 from bayesfair.fairness.balanced import balance_constraint, each_and_together, is_exact
 from bayesfair.fairness.chance import DRAWN, independence, representation
 from bayesfair.fairness.distances import distance_report
-from bayesfair.fairness.groups import MOST_NUMBERS, Groups, check_shared, groups_for_fit
+from bayesfair.fairness.groups import MOST_NUMBERS, Groups, check_shared, cross_attributes, groups_for_fit
 from bayesfair.fairness.metrics import cluster_balance, encode_assignment, looked_at, rows_off
 from bayesfair.fairness.per_cluster import report as cluster_report
 from bayesfair.fairness.plain import share_above
@@ -51,23 +53,27 @@ class Audit(NamedTuple):
     clusters : pandas.DataFrame
         `bayesfair.fairness.report` of the clusters, with a last row for all of them.
     tests : pandas.DataFrame
-        A row for every attribute and question ("clusters" and, with `favourable`, "favourable"), the combinations last: the
-        `test`, its `p_value`, `cramers_v`, `p_holm` (corrected by Holm for all different tests), `beyond_chance`, by the
-        `p_value`, and `same_as`: the earlier row whose table of counts it has, as with two clusters or two equal attributes.
+        A row for every attribute and question ("clusters" and, with `favourable`, "favourable"). Pairs of attributes follow the
+        attributes, and the combinations of all come last: the `test`, its `p_value`, `cramers_v`, `p_holm` (corrected by Holm
+        for all different tests), `beyond_chance`, by the `p_value`, and `same_as`: the earlier row whose table of counts it
+        has, as with two clusters or two equal attributes.
     rates : pandas.DataFrame
         A row for every attribute, outcome and group: `rows`, `selected`, `rate` with Wilson's interval (`low`, `high`),
         `is_small` (below 2% of all rows), `ratio` to the highest rate with Katz's interval (`ratio_low`, `ratio_high`), and
-        `below_four_fifths`. The outcome is "favourable" or, without `favourable`, each cluster.
+        `below_four_fifths`. The outcome is "favourable" or, without `favourable`, each cluster. attrs["judged"] has the
+        number of groups of every attribute that are not small: only these can be flagged.
     representation : pandas.DataFrame
-        A row for every attribute, cluster and group: `count`; `expected`, the share of the group; `excess`, the first
-        less the second, negative where the group is short; `share_of_cluster`, `share_of_all`; `low` and `high`, what drawing
-        by lot would give, for all counts of the attribute together; `p_value`, times the number of counts of the attribute
-        that are looked at (Bonferroni); `beyond_chance`: the count is outside its range, and the test of the attribute is
-        beyond chance too. The last attribute is the combinations, if they are looked at.
+        A row for every attribute, cluster and group: `count`; `expected`, the share of the group; `excess`, the first less
+        the second, negative where the group is short; `share_of_cluster`, `share_of_all`; `low` and `high`, what drawing by
+        lot would give, for all counts of the attribute together; `p_value`, times the number of counts of the attribute that
+        are looked at (Bonferroni); `beyond_chance`: the count is outside its range, and the test of the attribute is beyond
+        chance too. Attributes are those of `tests`. attrs["pairs"] has those of every pair of three or more, and what their
+        groups combine.
     repairs : pandas.DataFrame
         "as given", "fewest moves" and, with features, "cheapest found": how many rows move, what the clusters cost then, and
         how balanced they are. Of several attributes, `off_by[a]` is the most rows by which a count of each is off. A repair
-        that is not found is missing. In tables of more than 24 counts the fewest moves found are not proved the fewest.
+        that is not found is missing. attrs["sizes"] has the rows of every cluster, {repair: {cluster: rows}}: repairs may
+        change them. Up to 24 counts no repair has fewer moves; in larger tables the fewest found are not proved so.
     moves : pandas.DataFrame or None
         The rows that either repair moves, their group, and their cluster as given and after each repair. Without features
         those that move are drawn by lot. None without a repair.
@@ -145,10 +151,10 @@ def audit(
 ) -> Audit:
     """Look at clusters that somebody else made: who is short of what, by how many rows, and beyond chance or not.
 
-    Every attribute has a test of its own and then, with `crossed`, their combinations have one: no attribute changes the
-    verdict on another. Its counts are held against what drawing clusters of these sizes by lot would give: hypergeometric
-    laws, exact, with the number of counts of the attribute accounted for. A repair is looked for that makes the clusters
-    balanced with few moves.
+    Every attribute has a test of its own and then, with `crossed`, every pair of attributes and the combinations of all have
+    one: no attribute changes the verdict on another, or on a pair. Its counts are held against what drawing clusters of these
+    sizes by lot would give: hypergeometric laws, exact, with the number of counts of the attribute accounted for. A repair is
+    looked for that makes the clusters balanced with few moves.
 
     Parameters
     ----------
@@ -162,8 +168,9 @@ def audit(
     favourable : array-like, optional
         The clusters that it is good to be in. With them there are rates at which groups are selected, and impact ratios.
     crossed : bool, default True
-        Whether a repair balances the combinations of several attributes too, beside each on its own. Where that is
-        impossible, it keeps every attribute to within one row, and the combinations as near as it can.
+        Whether to look at pairs and all combinations of several attributes too, and to balance the combinations beside each
+        attribute on its own. Where that is impossible, a repair keeps every attribute to within one row, and the combinations
+        as near as it can.
     repair : bool, default True
         Whether to look for a repair.
     min_balance : "exact" or float, default "exact"
@@ -211,6 +218,8 @@ def audit(
     constraint = each_and_together(groups) if groups.crosses and is_exact(constraint) else constraint
     indexes = [index_of(one) for one in (labels, sensitive_features, X)]
     index = next((one for one in indexes if one is not None), None)
+    if X is not None:
+        warn_of_scales(check_features(X), column_names(X))
     names = np.arange(len(code)) if index is None else index
     outcomes = _outcomes(code, clusters, favourable)
     tables, first_of = _tables(code, attributes, outcomes.get(FAVOURABLE))
@@ -230,8 +239,10 @@ def audit(
         None if X is None else _distances(X, labels),
         None if tree is None else _memberships(tree, code, clusters, index, groups),
     )
-    found.representation.attrs["is_crossed"] = bool(groups.crosses)
-    found.rates.attrs["favourable"] = None if favourable is None else _favourable(clusters, favourable)
+    good = None if favourable is None else _favourable(clusters, favourable)
+    pairs = _parts_of_pairs(attributes, groups)
+    found.representation.attrs.update(is_crossed=bool(groups.crosses), pairs=pairs, favourable=good)
+    found.rates.attrs["favourable"] = good
     return found._replace(notes=notes_of(found, constraint))
 
 
@@ -253,12 +264,23 @@ def _check_bands(part):
 
 def _favourable(clusters, favourable):
     """The names of the favourable ones among the `clusters`, which are some and not all."""
-    asked = {str(one) for one in ([favourable] if isinstance(favourable, str) else np.ravel(favourable))}
-    chosen = [name for name in clusters if str(name) in asked]
-    if len(chosen) != len(asked) or not 0 < len(chosen) < len(clusters):
-        remedy = f"The clusters are: {listed(clusters)}."
-        raise ValueError(message("favourable", "name some of the clusters, not all", listed(sorted(asked)), remedy))
-    return chosen
+    asked = [str(one) for one in ([favourable] if isinstance(favourable, str) else np.ravel(favourable))]
+    names, remedy = {str(name): name for name in clusters}, f"The clusters are: {listed(clusters)}."
+    unknown = [one for one in asked if one not in names]
+    if unknown:
+        near = _nearest(unknown[0], names)
+        meant = f"Did you mean {near!r}? " if near else ""
+        raise ValueError(message("favourable", "name clusters", repr(unknown[0]), meant + remedy))
+    if not 0 < len({*asked}) < len(names):
+        got = "all of them" if asked else "none"
+        raise ValueError(message("favourable", "name some of the clusters, not all", got, remedy))
+    return [names[one] for one in names if one in asked]
+
+
+def _nearest(text, names):
+    """The name that `text` most likely means, upper case or not; None if none is near."""
+    folded = {name.strip().casefold(): name for name in names}
+    return next((folded[one] for one in get_close_matches(text.strip().casefold(), folded, 1)), None)
 
 
 def _outcomes(code, clusters, favourable):
@@ -328,15 +350,31 @@ def _clusters(labels):
 
 
 def _attributes(groups) -> dict[str, Groups]:
-    """Every attribute under its name and, if they are balanced together, their combinations."""
-    each = {part.column: part._replace(code=part.code[groups.code]) for part in groups.parts}
-    return each if groups.attributes else each | {" x ".join(each) or groups.column or "group": groups}
+    """Every attribute under its name and, if they are balanced together, every pair of three or more and their combinations."""
+    pairs = combinations(groups.crosses, 2) if len(groups.crosses) > 2 else ()
+    crossed = {_name(pair): cross_attributes(pair) for pair in pairs}
+    each = {part.column: part for part in groups.parts} | crossed
+    each = {name: one._replace(code=one.code[groups.code]) for name, one in each.items()}
+    return each if groups.attributes else each | {_name(groups.crosses) or groups.column or "group": groups}
+
+
+def _name(parts):
+    return " x ".join(part.column for part in parts)
+
+
+def _parts_of_pairs(attributes, groups):
+    """{pair: {attribute: {group of the pair: that of the attribute}}} among three `attributes` or more, not of all `groups`."""
+    pairs = {name: one for name, one in attributes.items() if one is not groups and one.parts}
+    return {
+        name: {part.column: {group: part.names[at] for group, at in zip(pair.names, part.code)} for part in pair.parts}
+        for name, pair in pairs.items()
+    }
 
 
 def _repairs(code, clusters, groups, constraint, X, names, wanted, progress_bar):
     """(DataFrame of the moves and costs of each repair, DataFrame of the rows that move, or None if none is `wanted`).
 
-    The first has a `room` in its `attrs`, see `Moves`.
+    The first has a `room`, see `Moves`, and the `sizes` of clusters in its `attrs`.
     """
     import pandas as pd
 
@@ -351,7 +389,8 @@ def _repairs(code, clusters, groups, constraint, X, names, wanted, progress_bar)
     table = pd.DataFrame.from_dict(found, orient="index")
     if X is not None:
         table["cost_increase"] = [share_above(cost, table.loc[GIVEN, "within_ss"]) for cost in table["within_ss"]]
-    table.attrs["room"] = room
+    sizes = {name: np.bincount(one, minlength=len(clusters)).tolist() for name, one in labels.items()}
+    table.attrs.update(room=room, sizes={name: dict(zip(clusters, held)) for name, held in sizes.items()})
     return table, _moves(labels, clusters, groups, names) if wanted else None
 
 

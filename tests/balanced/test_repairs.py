@@ -8,8 +8,8 @@ import pytest
 from bayesfair._arrays import cell_masses
 from bayesfair.balanced.centroids import CENTROIDS
 from bayesfair.balanced.problem import BalancedProblem
-from bayesfair.balanced.repairs import moves_needed, repair
-from bayesfair.fairness.balanced import balance_constraint
+from bayesfair.balanced.repairs import SEARCHED, moves_needed, repair
+from bayesfair.fairness.balanced import balance_constraint, each_and_together
 from bayesfair.fairness.groups import encode_groups, groups_for_fit
 
 LOSS = CENTROIDS["kmeans"]
@@ -64,3 +64,21 @@ def test_balanced_labels_stay():
     problem, _ = tiny(0, encode_groups(list("aaabbb")), "exact", 3)
     labels = np.array([0, 1, 2, 2, 1, 0], np.int32)
     assert repair(problem, labels).fewest.tolist() == labels.tolist()
+
+
+def test_small_tables_have_the_fewest_moves():
+    """4 clusters of 4 groups, which a programme written apart from these solved: 318. Within 1% of it, 319 were found."""
+    own, single = np.array([[0, 0], [0, 1], [1, 0], [1, 1]]).T
+    counts = np.array([[110, 81, 7, 38], [1010, 993, 155, 106], [1274, 706, 194, 71], [127, 67, 22, 39]])
+    code = np.repeat(np.arange(4), counts.sum(0))
+    groups = encode_groups(np.stack([own[code], single[code]], 1))
+    assert moves_needed(each_and_together(groups), counts).number == 318
+
+
+def test_combinations_that_are_not_balanced_have_no_room():
+    rng = np.random.default_rng(0)
+    groups = groups_for_fit(rng.integers(0, 3, (400, 3)), 400, crossed=False)
+    labels = rng.integers(0, 3, 400)
+    counts = cell_masses(labels, groups.code, (3, len(groups.names)))
+    assert counts.size > SEARCHED
+    assert moves_needed(balance_constraint(groups, "exact", 3), counts).room == 1

@@ -245,7 +245,7 @@ def test_look_alikes_are_told_once(customers, tmp_path, capsys):
         ),
         (["--bins", "height=quartiles"], "`--bins` must name sensitive columns, got 'height'"),
         (["--bins", "sex=quartiles"], "`--bins` must name columns of numbers, got the text 'm' in 'sex'"),
-        (["--favourable", "platinum"], "`--favourable` must name some of the clusters, not all, got platinum"),
+        (["--favourable", "platinum"], "`--favourable` must name clusters, got 'platinum'. The clusters are"),
         (["--no-repair", "--moves", "moves.csv"], "`--moves` must come without --no-repair"),
         (["--features", "id"], "Leave it out, name texts that mean missing in --na, or say how numbers are written"),
         (["--moves", "moves.html"], "`--moves` must end in .csv"),

@@ -3,10 +3,11 @@
 from itertools import combinations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import hypergeom
 
-from bayesfair.fairness.chance import BLOCK, DRAWN, by_lot, independence, representation
+from bayesfair.fairness.chance import BLOCK, DRAWN, by_lot, farthest, independence, representation, shortfalls
 from bayesfair.fairness.groups import encode_groups
 
 CASES = [(442, 207, 150), (442, 235, 150), (30, 3, 28), (30, 28, 10), (12, 6, 6), (5, 5, 3)]
@@ -86,3 +87,45 @@ def test_work_is_told_as_it_advances():
     assert independence(tables, 0.95, done.append)["test"].tolist() == ["chi-square test", "permutation test"]
     assert sum(done) == 2 * DRAWN
     assert max(done[1:]) * 12 * 30 <= BLOCK
+
+
+def counted(*rows, favourable=None, pairs=None):
+    """A `representation` of rows (attribute, cluster, group, excess, share of all): a share of 1,000 rows is expected."""
+    table = pd.DataFrame(rows, columns=["attribute", "cluster", "group", "excess", "share_of_all"])
+    table["expected"], table["beyond_chance"] = 1000 * table["share_of_all"], table["excess"].abs() > 2
+    table.attrs.update(favourable=favourable, pairs=pairs or {})
+    return table
+
+
+def test_of_counts_as_far_from_their_shares_the_harmed_and_the_smaller_group_is_told():
+    """Two groups in two clusters are off by the same, up to rounding."""
+    rows = [
+        ("own", "bad", "no", -5, 0.8),
+        ("own", "bad", "yes", 5 + 1e-12, 0.2),
+        ("own", "good", "no", 5 + 2e-12, 0.8),
+        ("own", "good", "yes", -5, 0.2),
+    ]
+    for order in (rows, rows[::-1]):
+        assert farthest(counted(*order))[["cluster", "group"]].tolist() == ["good", "yes"]
+        assert farthest(counted(*order, favourable=["good"]))["group"] == "yes"
+        assert farthest(counted(*order[:2], favourable=["good"]))["group"] == "yes"
+        assert farthest(counted(*order[:2], ("own", "good", "yes", 5.1, 0.2)))["excess"] == 5.1
+
+
+def test_who_is_short_beyond_chance_by_the_missing_part_of_a_share():
+    rows = [
+        ("own", "good", "yes", -40, 0.1),
+        ("own", "good", "no", -50, 0.9),
+        ("own", "bad", "yes", -60, 0.1),
+        ("own", "bad", "no", -1, 0.9),  # chance could do that
+        ("own x sex", "good", "yes, f", -45, 0.05),  # 90% are missing, after 40% of the self-employed
+        ("own x sex", "good", "no, f", -40, 0.4),  # 10%, after 6% of all women
+        ("sex", "good", "f", -28, 0.45),
+    ]
+    pairs = {"own x sex": {"own": {"yes, f": "yes", "no, f": "no"}, "sex": {"yes, f": "f", "no, f": "f"}}}
+    every = shortfalls(counted(*rows, pairs=pairs))
+    assert every[["cluster", "group"]].agg(", ".join, axis=1).tolist() == [
+        *("good, yes, f", "bad, yes", "good, yes", "good, f", "good, no")
+    ]
+    good = shortfalls(counted(*rows, pairs=pairs, favourable=["good"]))
+    assert good["group"].tolist() == ["yes, f", "yes", "f", "no"]

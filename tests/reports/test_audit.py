@@ -30,15 +30,13 @@ def test_who_is_short_of_what_in_sentences_and_rows(found):
     said = str(found)
     assert (
         "Not balanced: Clear differences beyond chance by sex. Farthest from its share: "
-        "cluster basic holds 24 of group f, 9.0 rows" in said
+        "cluster basic holds 6 of group m, 9.0 rows" in said
     )
     assert (
         "Cluster gold holds 6 of group f; its share would be 15.0, so 9.0 rows are missing (20% of the cluster, 50%"
         in said
     )
-    assert (
-        "sex: clear difference beyond chance. Largest difference: cluster basic holds 24 of group f, 9.0 rows" in said
-    )
+    assert "sex: clear difference beyond chance. Largest difference: cluster basic holds 6 of group m, 9.0 rows" in said
     assert "Chance: p below 0.0001 (chi-square test; Cramer's V 0.60 of at most 1)." in said
     assert found.representation["excess"].tolist() == [9, -9, -9, 9]
     assert found.representation["beyond_chance"].all()
@@ -119,6 +117,40 @@ def test_an_attribute_that_has_nothing_to_do_with_the_clusters_hides_no_other():
     assert both.tests["p_holm"][0] == pytest.approx(3 * both.tests["p_value"][0])
 
 
+def test_an_attribute_that_has_nothing_to_do_with_the_clusters_hides_no_pair(tmp_path):
+    """Single self-employed people are refused; each attribute by itself is above four fifths, and all together are rare."""
+    rng = np.random.default_rng(0)
+    own, single = np.tile(["no", "no", "no", "yes"], 500), np.repeat(["no", "yes"], 1_000)
+    refused = rng.random(2_000) < np.where((own == "yes") & (single == "yes"), 0.4, 0.1)
+    segment = np.where(refused, "basic", "gold")
+    two = pd.DataFrame({"own": own, "single": single})
+    more = two.assign(branch=rng.integers(0, 20, 2_000).astype(str), sex=rng.choice(["f", "m"], 2_000))
+    ratio = []
+    for sensitive in (two, more):
+        found = bf.audit(segment, sensitive, favourable="gold", repair=False)
+        flagged = found.rates[found.rates["below_four_fifths"]]
+        assert flagged["attribute"].isin(["own x single", *found.representation.attrs["pairs"]]).all()
+        ratio += flagged.loc[flagged["attribute"] == "own x single", "ratio"].tolist()
+        representation = found.representation[found.representation["attribute"] == "own x single"]
+        assert len(representation) == 8
+    assert len(ratio) == 2
+    assert ratio[0] == ratio[1]
+    judged = found.rates.attrs["judged"]
+    assert [judged[name] for name in ("own", "single", "branch", "sex", "own x single")] == [2, 2, 20, 2, 4]
+    assert judged["own x single x branch x sex"] == 0
+    (pairs,) = [note for note in found.notes if note.headline.startswith("Pairs of attributes")]
+    assert pairs.headline == "Pairs of attributes: clear difference beyond chance."
+    assert "6 pairs were looked at. Beyond chance: own x single, " in pairs.text
+    assert f"in a pair: own=yes, single=yes (own x single) with {ratio[0]:.2f} (" in pairs.text
+    assert "Tests: 11 were made, of own, single, branch, sex, 6 pairs, own x single x branch x sex. Each" in str(found)
+    assert "Clear differences beyond chance by own, single, own x single x branch x sex." in str(found)
+    text = found.write(tmp_path / "audit.html").read_text(encoding="utf-8")
+    assert "Selection by own x single</caption>" in text
+    assert "Selection by branch x sex</caption>" not in text
+    fair = bf.audit(rng.permutation(segment), more.drop(columns="branch"), favourable="gold", repair=False)
+    assert "in a pair: none of the 12 groups that are large enough." in str(fair)
+
+
 def test_a_finding_that_holms_correction_takes_away_is_a_hint():
     rng = np.random.default_rng(0)
     segment, sex = np.repeat(["a", "b"], 60), np.array((["f"] * 35 + ["m"] * 25) + (["f"] * 23 + ["m"] * 37))
@@ -176,7 +208,7 @@ def test_balanced_combinations_whose_rows_add_up_are_no_all_clear():
     sensitive = pd.DataFrame({"sex": list("ffffmmmm"), "day": [1, 2, 3, 4, 5, 6, 7, 8]})
     found = bf.audit(list("aaaabbbb"), sensitive)  # each day is a person, so that any clusters are balanced
     assert not found.repairs.loc["as given", "is_balanced"]
-    every, sex, day, together, _, short, repair, _ = found.notes
+    every, sex, day, together, _, short, repair, *_ = found.notes
     assert (every.kind, every.headline) == ("bad", "Not balanced:")
     assert sex.headline == "sex: clear difference beyond chance."
     assert "(Fisher's exact test; " in sex.text
@@ -282,6 +314,23 @@ def test_bad_input_is_told(X):
     twice = pd.DataFrame({"sex": SEX, "region": REGION}).set_axis(["a", "a"], axis=1)
     with pytest.raises(ValueError, match="`sensitive_features` must name every column once"):
         bf.audit(SEGMENT, twice)
+
+
+def test_a_repair_tells_the_sizes_that_it_leaves():
+    found = bf.audit(SEGMENT, SEX)
+    sizes = found.repairs.attrs["sizes"]
+    assert sizes["as given"] == {"basic": 30, "gold": 30}
+    after = pd.Series(SEGMENT)
+    after[found.moves.index] = found.moves["fewest moves"]
+    assert sizes["fewest moves"] == after.value_counts().to_dict() == {"basic": 47, "gold": 13}
+    assert bf.audit(SEGMENT, SEX, repair=False).repairs.attrs["sizes"] == {"as given": {"basic": 30, "gold": 30}}
+
+
+def test_features_of_unequal_scales_are_told(X):
+    with pytest.warns(
+        UserWarning, match=r"`X` has standard deviations from .* in column 'age' and .* 'income': distances"
+    ):
+        bf.audit(SEGMENT, SEX, X.assign(income=1e4 * X["income"]), repair=False)
 
 
 def test_progress_is_shown_for_what_takes_long(capfd, monkeypatch, X):

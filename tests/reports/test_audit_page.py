@@ -2,6 +2,7 @@
 
 import re
 from html import unescape
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -65,7 +66,7 @@ def test_the_selection_by_race_is_told_as_a_board_asks(found):
     assert "Group black is selected at a rate of 71.7%" in note.text
     assert "group white at 90.7%" in note.text
     assert "Impact ratio: 0.79 (0.76 to 0.82). Below four fifths of the highest rate: black." in note.text
-    assert "1 group below 2% of the rows left out." in note.text
+    assert "1 group below 2% of the rows is left out." in note.text
     assert (
         ": 5 groups, which hold up to 1% of the rows of an attribute. The largest: native (40 rows, 75.0%);"
         in told["Favourable clusters:"].text
@@ -88,7 +89,8 @@ def test_rates_of_the_page_are_those_of_numpy_and_scipy(page):
 def test_tests_of_the_page_are_those_of_scipy(page, loans):
     lines = page[0]["One test for each attribute, combinations last"]
     crossed = loans[SENSITIVE].agg("|".join, axis=1)
-    columns = [loans[name] for name in SENSITIVE for _ in range(2)] + [crossed, crossed]
+    pairs = [loans[[*pair]].agg("|".join, axis=1) for pair in combinations(SENSITIVE, 2)]
+    columns = [column for column in (*(loans[name] for name in SENSITIVE), *pairs, crossed) for _ in range(2)]
     good = loans["segment"].ne("basic").rename("good")
     p_values = []
     for at, (line, column) in enumerate(zip(lines, columns, strict=True)):
@@ -98,7 +100,7 @@ def test_tests_of_the_page_are_those_of_scipy(page, loans):
         if line[2] == "chi-square test":
             assert line[3] == ("below 0.0001" if chi.pvalue < 1e-4 else f"{chi.pvalue:.2g}")
         assert line[6] == f"{stats.contingency.association(counts, method='cramer'):.2f}"
-    assert [line[1] for line in lines] == ["favourable", "clusters"] * 4
+    assert [line[1] for line in lines] == ["favourable", "clusters"] * 7
     assert [line[5] for line in lines[:2]] == ["yes", "yes"]
 
 
@@ -124,11 +126,13 @@ def test_one_figure_is_farthest_on_the_page(page, found):
     assert text.count("Farthest from its share:") == 1
 
 
-def test_in_short_is_one_box_for_all_and_one_for_each_attribute(page, found):
+def test_in_short_is_one_box_for_all_and_one_for_each_attribute_and_one_for_pairs(page, found):
     first, second = re.findall(r"<section.*?</section>", page[1], re.DOTALL)[:2]
-    assert first.count('class="note') == 2 + len(found.tests["attribute"].unique())
+    attributes = found.tests["attribute"].unique()
+    assert len(attributes) == 3 + 3 + 1
+    assert first.count('class="note') == 1 + 1 + 3 + 1 + 1  # those below four fifths come first, pairs share one
     assert "Could it be chance?" in second
-    assert "Tests: 8 were made" in second.replace("<strong>", "").replace("</strong>", "")
+    assert "Tests: 14 were made" in second.replace("<strong>", "").replace("</strong>", "")
 
 
 def test_flows_and_moves_are_those_of_the_repair_which_a_second_audit_finds_balanced(found, loans, page):
@@ -149,7 +153,9 @@ def test_flows_and_moves_are_those_of_the_repair_which_a_second_audit_finds_bala
 
 def test_pictures_have_alternative_texts(page):
     texts = re.findall(r'<img src="data:image/png;base64,[^"]+" alt="([^"]+)"', page[1])
-    assert len(texts) == 4 + 4 + 1
+    assert (
+        len(texts) == 6 + 6 + 1
+    )  # of attributes, of the pairs with a group below four fifths, and of all together; flows
     assert "Rates of 4 groups from 71.7% to 90.7%; 1 below four fifths of the highest, 72.6%." in texts
 
 
@@ -182,10 +188,31 @@ def test_the_same_table_is_tested_and_counted_once(loans):
     assert [("Clusters:" in note.text, note.kind) for note in boxes] == [(False, "bad")] * 2
 
 
-@pytest.mark.parametrize("favourable", [["platinum"], ["gold", "silver", "basic"], []])
-def test_favourable_clusters_are_some_of_the_clusters(loans, favourable):
-    with pytest.raises(ValueError, match="`favourable` must name some of the clusters, not all"):
+@pytest.mark.parametrize(
+    ("favourable", "text"),
+    [
+        (["platinum"], "`favourable` must name clusters, got 'platinum'. The clusters are: basic, gold, silver."),
+        (["Gold", "silver"], "got 'Gold'. Did you mean 'gold'? The clusters are"),
+        (["gold", "silvr"], "got 'silvr'. Did you mean 'silver'? The clusters are"),
+        (
+            ["gold", "silver", "basic"],
+            "must name some of the clusters, not all, got all of them. The clusters are: basic,",
+        ),
+        ([], "must name some of the clusters, not all, got none."),
+    ],
+)
+def test_favourable_clusters_are_some_of_the_clusters(loans, favourable, text):
+    with pytest.raises(ValueError, match=re.escape(text)):
         bf.audit(loans["segment"], loans["race"], favourable=favourable)
+
+
+def test_who_is_short_in_favourable_clusters_only_beyond_chance(found):
+    (short,) = [note.text for note in found.notes if note.headline == "Who is short of what:"]
+    rule = "Counts beyond chance in favourable clusters, the largest missing part of a share first. Of pairs, only those that"
+    assert short.startswith(f"{rule} lack more than their two attributes together. Cluster ")
+    assert "(race)" in short
+    assert "Cluster basic" not in short
+    assert "(single)" not in short
 
 
 def test_chance_never_reads_as_an_acquittal():
@@ -256,9 +283,7 @@ def test_yes_and_no_have_the_name_of_their_attribute(priced, tmp_path):
     assert alone.representation["group"].unique().tolist() == ["no", "yes"]
 
 
-def test_sizes_before_and_after_the_repair_are_told_where_they_are_known(priced, tmp_path):
-    priced.repairs.attrs.pop("sizes", None)
-    assert "Sizes of the clusters" not in read(priced, tmp_path)[1]
+def test_sizes_before_and_after_the_repair_are_told(priced, tmp_path):
     of_repairs = {
         "as given": {"basic": 140, "gold": 100},
         "fewest moves": {"basic": 141, "gold": 99},
