@@ -396,7 +396,7 @@ def _counts(found):
 
 def _moves(found, columns):
     """Who moves in the repair with the fewest moves: row, group, from, to."""
-    from bayesfair.reports.audit_page import FEWEST, movers  # loads what no other command needs
+    from bayesfair.reports.audit_sentences import FEWEST, movers  # loads what no other command needs
 
     if FEWEST not in found.moves:
         raise WrongUse("No repair was found, so --moves has nothing to write. Audit fewer attributes, or use --bins.")

@@ -37,7 +37,8 @@ from bayesfair.posterior.diagnostics import Note, as_html, judge
 from bayesfair.posterior.membership import memberships
 from bayesfair.posterior.relabelling import about, numbered_alike
 from bayesfair.posterior.schema import count_clusters, flat_labels, names_of_rows
-from bayesfair.reports.audit_page import CHEAPEST, CLUSTERS, FAVOURABLE, FEWEST, GIVEN, notes_of, write_page_of
+from bayesfair.reports.audit_page import write_page_of
+from bayesfair.reports.audit_sentences import CHEAPEST, CLUSTERS, FAVOURABLE, FEWEST, GIVEN, notes_of
 
 SEED = 0  # of the lots that decide who moves
 SHORT = 2  # seconds of work that has no bar

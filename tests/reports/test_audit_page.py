@@ -11,8 +11,9 @@ from scipy import stats
 
 import bayesfair as bf
 from bayesfair._numbers import percent, rows
-from bayesfair.reports.audit_page import below, write_page_of
+from bayesfair.reports.audit_page import write_page_of
 from bayesfair.reports.audit_pictures import _wrapped
+from bayesfair.reports.audit_sentences import below
 
 RATES = {"asian": (900, 800), "black": (1000, 717), "native": (40, 30), "white": (4000, 3628)}  # rows, selected
 
