@@ -141,6 +141,12 @@ def kept_calibration(tree) -> "DataFrame | None":
     return table
 
 
+def calibration_sentence(tree) -> str:
+    """What a kept calibration found; "" without one."""
+    table = kept_calibration(tree)
+    return "" if table is None else table.attrs["sentence"]
+
+
 def _index(multiples):
     import pandas as pd
 

@@ -13,6 +13,7 @@ from bayesfair._names import DataFrame, Dataset, DataTree
 from bayesfair._partitions import partition_distance
 from bayesfair.fairness.metrics import cluster_balance
 from bayesfair.posterior import sentences
+from bayesfair.posterior.calibrating import calibration_sentence
 from bayesfair.posterior.found_modes import chains_apart, modes_sentence, occupied_sentence
 from bayesfair.posterior.guarantees import balances, farthest_counts, guarantee_sentence, has_groups, masses_of
 from bayesfair.posterior.joint_statements import sure_sentence
@@ -36,6 +37,7 @@ FURTHER = {  # what `summary` and `brief` tell beside the verdict and the guaran
     "modes": ("What else there is:", modes_sentence),
     "occupied": ("How many clusters:", occupied_sentence),
     "sure": ("What holds together:", sure_sentence),
+    "calibration": ("How right that is:", calibration_sentence),
     "temperature": ("How much the inverse temperature matters:", temperature_sentence),
     "residuals": ("What may fit better:", residuals_sentence),
 }
@@ -129,8 +131,9 @@ def summary(tree: "DataTree") -> "DataFrame":
         mean, sd, eti89_lb, eti89_ub, ess_bulk, ess_tail, r_hat (rank-normalised, split), mcse_mean and mcse_sd. The table
         prints significant digits, and below them its `sentences`, {subject: text}: the verdict on the chains, the guarantee,
         the modes, the number of occupied clusters if a sparse mixture leaves it open, how many rows keep their clusters
-        together (`sure_rows`), how many are in doubt at other inverse temperatures (`temperature_sensitivity`), and what
-        fits better than squared distances if clusters are elongated or rows are far from all centres.
+        together (`sure_rows`), what a `calibration` found, how many are in doubt at other inverse temperatures
+        (`temperature_sensitivity`), and what fits better than squared distances if clusters are elongated or rows are far from
+        all centres.
 
     Notes
     -----

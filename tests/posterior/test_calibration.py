@@ -172,7 +172,9 @@ def test_a_loaded_run_gives_the_same(est, tmp_path, short):
     est.posterior_.attrs.pop("calibration", None)
     est.save(tmp_path / "run.nc")
     again = bf.GibbsFairClustering.load(tmp_path / "run.nc")
+    assert "calibration" not in bf.posterior.summary(again.posterior_).sentences
     table = calibrated(again)
+    assert bf.posterior.summary(again.posterior_).sentences["calibration"] == table.attrs["sentence"]
     assert table.equals(calibrated(est))
     again.save(tmp_path / "calibrated.nc")
     kept = kept_calibration(bf.posterior.read_tree(tmp_path / "calibrated.nc"))
