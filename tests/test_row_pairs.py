@@ -38,10 +38,11 @@ SITES = {"weights": np.ones((1, 1)), "means": np.zeros((1, 1, 2)), "scales": np.
 DRAWS = np.repeat([0, 1], N // 2) ^ (RNG.random((2, 10, N)) < 0.1)
 OTHER_ROWS = "must have the row index of|must be of rows that"
 
-KEPT_APART = {  # documented as two tables of rows, but not so
+KEPT_APART = {  # documented as two tables of rows, but not so, or tested by another name
     "bayesfair.models.fairness": "psi is an array within a model",
     "bayesfair.models.smooth_gap": "arrays within a compiled program",
     "bayesfair.posterior.partition_distance": "an array whose rows are draws",
+    "bayesfair.plots.explore": "rows are read as `uncertainty` reads them; it needs jupyter-scatter",
     "bayesfair.distributed.gather": "`rows` are numbers that `deal` made",
 }
 

@@ -191,7 +191,7 @@ def test_names_that_the_terminal_cannot_show_are_escaped(fit, tmp_path, monkeypa
     table.write_text("x,group\n5,ä\n2,b\n", encoding="utf-8")
     monkeypatch.setattr(sys, "stdout", shown)
     assert fit(table, tmp_path / "run.nc") == 2
-    assert b"group: b (1), \\xe4 (1)" in shown.buffer.getvalue()
+    assert b"group: b (1); \\xe4 (1)" in shown.buffer.getvalue()
 
 
 def test_memberships_are_printed_or_go_to_tables_only(run_file, capsys):

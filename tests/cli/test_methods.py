@@ -112,6 +112,8 @@ def test_every_option_of_the_estimators_is_known_by_its_parameter():
         "random_state",
         "store",
         "favourable",
+        "labels",
+        "tree",
     }
     assert all(takers_of(name) for name in set(OPTIONS) & set(typed))
 

@@ -87,6 +87,7 @@ def test_each_attribute_and_their_combinations_at_the_least_loss(levels, n_obs):
         assert est.inertia_ <= cheapest_by_enumeration(X, groups, 2) * (1 + 1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:.*has 30 numbers in 'a1', each of which is a group")
 @pytest.mark.parametrize("levels", [(2, 30), pytest.param((3, 4, 5), marks=pytest.mark.slow)])
 def test_many_combinations_of_many_rows_are_balanced_each_and_together(levels):
     X, sensitive = np.random.default_rng(0).normal(size=(2_000, 3)), several(levels, 2_000, 0)
