@@ -422,6 +422,8 @@ def test_what_is_told_and_the_status(capsys, command, status, text):
 SENT_WHILE_IMPORTING = """
 import os, signal, sys
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background inherit that it is ignored
+
 class Finder:
     def find_spec(self, name, *_):
         if name == "numpy":
