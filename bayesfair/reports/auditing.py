@@ -28,7 +28,15 @@ from bayesfair._settings import declared
 from bayesfair.fairness.balanced import balance_constraint, each_and_together, is_exact
 from bayesfair.fairness.chance import DRAWN, independence, representation
 from bayesfair.fairness.distances import distance_report
-from bayesfair.fairness.groups import MOST_NUMBERS, Groups, check_shared, cross_attributes, groups_for_fit
+from bayesfair.fairness.groups import (
+    MOST_NUMBERS,
+    Groups,
+    check_shared,
+    cross_attributes,
+    groups_for_fit,
+    numbers_of,
+    of_column,
+)
 from bayesfair.fairness.metrics import cluster_balance, encode_assignment, looked_at, rows_off
 from bayesfair.fairness.per_cluster import report as cluster_report
 from bayesfair.fairness.plain import share_above
@@ -249,18 +257,14 @@ def audit(
 
 def _check_bands(part):
     """Raise a ValueError for an attribute of many numbers, such as ages, whose every value would be a group."""
-    if len(part.names) <= MOST_NUMBERS:
-        return
-    try:
-        values = np.array([name.removeprefix(f"{part.column}=") for name in part.names], float)
-    except ValueError:
+    values = numbers_of(part)
+    if not len(values):
         return
     cuts = ", ".join(f"{cut:g}" for cut in np.unique(np.quantile(values[part.code], [0.25, 0.5, 0.75])))
-    got = f"{len(values):,}{f' in {part.column!r}' if part.column else ''}"
     rule = f"be in bands if an attribute has more than {MOST_NUMBERS} numbers"
     remedy = f"Pass pandas.cut(values, [-inf, {cuts}, inf]), which are quartiles. "
     remedy += "Codes are text: pass 'code ' + values.astype(str)."
-    raise ValueError(message("sensitive_features", rule, got, remedy))
+    raise ValueError(message("sensitive_features", rule, f"{len(values):,}{of_column(part.column)}", remedy))
 
 
 def _favourable(clusters, favourable):
