@@ -159,13 +159,18 @@ def by_lot(count, total, group, size, tail):
 
     `low` and `high` bound the counts with both tails above `tail`; the p-value is twice the smaller tail.
     """
-    from scipy.special import betaln  # its formula takes a second in SciPy's own law of 50,000 rows
-
     least = max(0, group + size - total)
     support = np.arange(least, min(group, size) + 1)
-    log_choose = lambda n, k: -betaln(n - k + 1, k + 1) - np.log(n + 1)  # noqa: E731
-    mass = np.exp(log_choose(group, support) + log_choose(total - group, size - support) - log_choose(total, size))
+    log_ways = _log_choose(group, support) + _log_choose(total - group, size - support)
+    mass = np.exp(log_ways - _log_choose(total, size))
     below, above = mass.cumsum(), mass[::-1].cumsum()[::-1]
     inside = support[(below > tail) & (above > tail)]
     at = count - least
     return int(inside[0]), int(inside[-1]), float(min(1.0, 2 * min(below[at], above[at])))
+
+
+def _log_choose(n, k):
+    """The logarithm of the number of ways to choose k of n. `scipy.stats.hypergeom` takes a second for 50,000 rows."""
+    from scipy.special import betaln
+
+    return -betaln(n - k + 1, k + 1) - np.log(n + 1)
